@@ -1,0 +1,53 @@
+# mainspring: `make demo` shows it at work, `make test` proves it. Both set up everything they need.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+SOURCES := $(wildcard wheel/*.pyx wheel/*.pxd wheel/*.h changelog_tailer/*.pyx changelog_tailer/*.pxd)
+
+.DEFAULT_GOAL := help
+.PHONY: help install build demo test check format bench dist clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+install: $(STAMP) ## create .venv with everything, the embedded servers included
+
+# Compiled modules are rebuilt when one of their sources is newer than the last install.
+$(STAMP): pyproject.toml setup.py $(SOURCES)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded,dev]'
+	touch $(STAMP)
+
+build: ## compile the Cython modules in place
+	@mkdir -p build
+	flock build/.lock $(BIN)/python -P setup.py --quiet build_ext --inplace
+
+demo: install ## Postgres, NATS, sample jobs and the engine, live, until Ctrl-C
+	$(BIN)/mainspring demo $(ARGS)
+
+# The acceptance tests mostly wait for seconds to pass, so more of them fit beside each other.
+test: install ## every test
+	$(BIN)/pytest -n 2 --ignore tests/acceptance $(ARGS)
+	$(BIN)/pytest -n 3 tests/acceptance $(ARGS)
+
+check: install ## format, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: install ## format in place
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: install ## pytest-benchmark: the wheel beside its rivals
+	$(BIN)/pytest loadtest/bench_*.py --benchmark-only $(ARGS)
+
+dist: install ## build the sdist and the wheel
+	$(BIN)/python -m build --outdir dist
+
+clean: ## remove everything that was built
+	rm -rf build dist *.egg-info $(VENV) .mainspring wheel/*.so changelog_tailer/*.so

@@ -1,0 +1,61 @@
+"""Compile the Cython modules. Everything else about the package stands in pyproject.toml.
+
+The packages live at the top level of the checkout but are called ``mainspring.*``. Cython finds a
+``.pxd`` by its package, so a tree of links under ``build/ns`` shows it the layout that is installed.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+ROOT = Path(__file__).resolve().parent
+PACKAGES = ("wheel", "changelog_tailer", "engine", "loadtest")
+NAMESPACE = ROOT / "build" / "ns"
+
+
+def link_namespace() -> None:
+    """Make ``build/ns/mainspring/<package>`` point at each package folder; safe to repeat and to race."""
+    package_root = NAMESPACE / "mainspring"
+    package_root.mkdir(parents=True, exist_ok=True)
+    for name in PACKAGES:
+        link, target = package_root / name, ROOT / name
+        if link.is_symlink() and link.readlink() == target:
+            continue
+        link.unlink(missing_ok=True)
+        link.symlink_to(target, target_is_directory=True)
+
+
+def extensions() -> list[Extension]:
+    """One extension a ``.pyx``, named by its folder."""
+    return [
+        Extension(
+            f"mainspring.{source.parent.name}.{source.stem}",
+            [str(source.relative_to(ROOT))],
+            include_dirs=[np.get_include(), str(ROOT / "wheel")],
+            define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
+            extra_compile_args=["-O2", "-fno-strict-aliasing"],
+            depends=[str(path) for path in sorted((ROOT / "wheel").glob("*.h"))],
+        )
+        for name in PACKAGES
+        for source in sorted((ROOT / name).glob("*.pyx"))
+    ]
+
+
+link_namespace()
+setup(
+    ext_modules=cythonize(
+        extensions(),
+        include_path=[str(NAMESPACE)],
+        build_dir="build/cython",
+        language_level=3,
+        compiler_directives={
+            "boundscheck": False,
+            "wraparound": False,
+            "cdivision": True,
+            "initializedcheck": False,
+            "embedsignature": True,
+        },
+    )
+)
