@@ -1,0 +1,1 @@
+"""Load tests and benches: the figures of the project, measured."""

@@ -1,0 +1,265 @@
+"""Applying a change to a shard. edit.pxd says what it promises."""
+
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from mainspring.wheel.blobs cimport blob_at, blobs_give, blobs_reserve, blobs_take
+from mainspring.wheel.hash cimport xxh64_i64
+from mainspring.wheel.index cimport index_find, index_insert, index_remove, index_reserve
+from mainspring.wheel.memory cimport DONE, NO_MEMORY
+from mainspring.wheel.records cimport (
+    CATCH_UP_SHIFT, ENABLED, HAS_DATA, HAS_KEY, IS_RARE, KEY_IS_UUID, LAST_NEXT, LINES_SHIFT, LIVE,
+    ONCE_BIAS, ROUTE_WIDE, Rare, Record, blob_head, head_blob_bytes, kind_of, record_at,
+)
+from mainspring.wheel.schedule cimport KIND_CRON, KIND_INTERVAL, KIND_ONCE
+from mainspring.wheel.shard cimport (
+    NEVER, NO_EXTRA, Shard, arm, disarm, once_at, owed_after, rare_of, shard_reserve,
+)
+from mainspring.wheel.slab cimport NONE, slab_at, slab_give, slab_reserve, slab_take
+from mainspring.wheel.text cimport UUID_BYTES, escaped_length, is_uuid, pack_uuid, write_escaped
+
+
+# What a row comes to, worked out before anything is touched.
+ctypedef struct Plan:
+    uint64_t hash
+    uint32_t number         # of the record there is, or NONE
+    uint32_t key_bytes      # as stored
+    uint32_t blob_bytes     # 0: neither key nor payload
+    bint uuid_key
+    bint rare_needed
+    Rare rare
+
+
+# Serial numbers: the half that is kept of a seq may wrap around. A load is always accepted.
+cdef inline bint is_newer(const Definition_t* row, const Record* record) noexcept nogil:
+    return row.seq == 0 or record.seq == 0 or <int32_t>(<uint32_t>row.seq - record.seq) > 0
+
+
+cdef inline bint in_window(const Definition_t* row, int64_t instant) noexcept nogil:
+    return row.starts_at <= instant < row.ends_at
+
+
+# One that still waited when it was edited, or was committed after its instant, runs with the next second.
+cdef int64_t late_once(const Shard* shard, const Definition_t* row, const Record* old) noexcept nogil:
+    cdef bint was_once = old != NULL and kind_of(old) == KIND_ONCE
+    if row.run_at > shard.begun or not in_window(row, row.run_at):
+        return NO_EXTRA
+    if was_once and once_at(shard, old) == row.run_at:
+        return shard.begun + 1 if old.next else NO_EXTRA
+    if row.op == OP_LOAD or row.run_at <= shard.begun - LATE_ONCE_MAX_S:
+        return NO_EXTRA
+    return shard.begun + 1
+
+
+cdef int64_t first_run(const Shard* shard, const Definition_t* row, uint64_t hash) noexcept nogil:
+    cdef uint64_t window = 5
+    cdef int64_t instant
+    if row.kind == KIND_INTERVAL:
+        window = <uint64_t>max(1, min(5, row.every_s // 2))
+    instant = shard.begun + 1 + <int64_t>(hash % window)
+    return instant if in_window(row, instant) else NO_EXTRA
+
+
+# The run beside the schedule that this change brings or leaves pending.
+cdef int64_t extra_of(
+    const Shard* shard, const Definition_t* row, const Record* old, uint64_t hash,
+) noexcept nogil:
+    cdef const Rare* rare = NULL
+    if not row.enabled:
+        return NO_EXTRA
+    if row.kind == KIND_ONCE:
+        return late_once(shard, row, old)
+    if old == NULL:
+        return first_run(shard, row, hash) if row.first_run_soon and row.op == OP_INSERT else NO_EXTRA
+    rare = rare_of(shard, old)
+    if rare == NULL or rare.extra_at == NO_EXTRA or kind_of(old) == KIND_ONCE:
+        return NO_EXTRA
+    return max(rare.extra_at, shard.begun + 1)
+
+
+cdef inline bint once_fits(const Shard* shard, int64_t run_at) noexcept nogil:
+    return shard.base - ONCE_BIAS <= run_at <= shard.base - ONCE_BIAS + LAST_NEXT
+
+
+cdef inline uint32_t plain_schedule(const Shard* shard, const Definition_t* row) noexcept nogil:
+    if row.kind == KIND_INTERVAL:
+        return <uint32_t>row.every_s
+    if row.kind == KIND_CRON:
+        return row.cron
+    return <uint32_t>(row.run_at - shard.base + ONCE_BIAS) if once_fits(shard, row.run_at) else 0
+
+
+cdef bint is_rare(const Shard* shard, int kind, const Rare* rare) noexcept nogil:
+    if kind == KIND_ONCE and not once_fits(shard, rare.run_at):
+        return True
+    return (
+        rare.starts_at != INT64_MIN or rare.ends_at != INT64_MAX or rare.boost_every != 0
+        or rare.extra_at != NO_EXTRA or rare.phase >= 0 or rare.jitter >= 0 or rare.route >= ROUTE_WIDE
+    )
+
+
+cdef void plan_rare(
+    const Shard* shard, const Definition_t* row, const Record* old, Plan* plan,
+) noexcept nogil:
+    plan.rare.run_at = row.run_at
+    plan.rare.starts_at, plan.rare.ends_at = row.starts_at, row.ends_at
+    plan.rare.boost_until, plan.rare.boost_every = row.boost_until, row.boost_every_s
+    plan.rare.extra_at = extra_of(shard, row, old, plan.hash)
+    plan.rare.schedule = plain_schedule(shard, row)
+    plan.rare.phase, plan.rare.jitter = row.phase_s, row.jitter_s
+    plan.rare.route, plan.rare.padding = row.route, 0
+    plan.rare_needed = is_rare(shard, row.kind, &plan.rare)
+
+
+cdef void plan_blob(const Definition_t* row, const uint8_t* texts, Plan* plan) noexcept nogil:
+    cdef const uint8_t* key = texts + row.key_at
+    plan.uuid_key = is_uuid(key, row.key_len)
+    plan.key_bytes = UUID_BYTES if plan.uuid_key else escaped_length(key, row.key_len)
+    plan.blob_bytes = 0
+    if row.key_len or row.data_len:
+        plan.blob_bytes = 4 + plan.key_bytes + row.data_len
+
+
+cdef int reserve(Shard* shard, const Plan* plan) noexcept nogil:
+    if slab_reserve(&shard.records, 1) == NO_MEMORY or shard_reserve(shard, 1, 1) == NO_MEMORY:
+        return NO_MEMORY
+    if plan.number == NONE and index_reserve(shard.index, &shard.records, plan.hash) == NO_MEMORY:
+        return NO_MEMORY
+    if plan.rare_needed and slab_reserve(&shard.rares, 1) == NO_MEMORY:
+        return NO_MEMORY
+    return blobs_reserve(&shard.blobs, plan.blob_bytes) if plan.blob_bytes else DONE
+
+
+cdef inline void count(Shard* shard, const Record* record, int64_t by) noexcept nogil:
+    shard.jobs += by
+    if record.flags & ENABLED:
+        shard.enabled_by_kind[kind_of(record)] += by
+    else:
+        shard.paused += by
+
+
+# Gives back what hangs on a record, which stays.
+cdef void strip(Shard* shard, uint32_t number) noexcept nogil:
+    cdef Record* record = record_at(&shard.records, number)
+    cdef uint32_t head
+    count(shard, record, -1)
+    if record.flags & IS_RARE:
+        slab_give(&shard.rares, record.schedule)
+    if record.blob != NONE:
+        head = (<uint32_t*>blob_at(&shard.blobs, record.blob))[0]
+        blobs_give(&shard.blobs, record.blob, head_blob_bytes(head))
+    record.flags, record.blob = 0, NONE
+
+
+cdef void forget(Shard* shard, uint32_t number) noexcept nogil:
+    strip(shard, number)
+    index_remove(shard.index, &shard.records, number)
+    slab_give(&shard.records, number)
+
+
+cdef uint32_t new_record(Shard* shard, int64_t id, uint64_t hash) noexcept nogil:
+    cdef uint32_t number = slab_take(&shard.records)
+    cdef Record* record = record_at(&shard.records, number)
+    record.id, record.next, record.position = id, 0, NONE
+    index_insert(shard.index, hash, number)
+    return number
+
+
+cdef void store_blob(
+    Shard* shard, Record* record, const Definition_t* row, const uint8_t* texts, const Plan* plan,
+) noexcept nogil:
+    cdef char* at
+    cdef uint64_t last_line
+    record.blob = NONE
+    if plan.blob_bytes == 0:
+        return
+    record.blob = blobs_take(&shard.blobs, plan.blob_bytes)
+    at = blob_at(&shard.blobs, record.blob)
+    last_line = ((<uint64_t>at & 63) + plan.blob_bytes + 63) >> 6
+    record.flags |= <uint16_t>(min(last_line, <uint64_t>7) << LINES_SHIFT)
+    (<uint32_t*>at)[0] = blob_head(plan.key_bytes, row.data_len)
+    if plan.uuid_key:
+        pack_uuid(at + 4, texts + row.key_at)
+    else:
+        write_escaped(at + 4, texts + row.key_at, row.key_len)
+    memcpy(at + 4 + plan.key_bytes, texts + row.data_at, row.data_len)
+
+
+cdef void store_schedule(Shard* shard, Record* record, const Plan* plan) noexcept nogil:
+    record.schedule = plan.rare.schedule
+    record.route = <uint16_t>min(plan.rare.route, <uint32_t>ROUTE_WIDE)
+    if plan.rare_needed:
+        record.flags |= IS_RARE
+        record.schedule = slab_take(&shard.rares)
+        (<Rare*>slab_at(&shard.rares, record.schedule))[0] = plan.rare
+
+
+cdef uint16_t flags_of(const Definition_t* row, const Plan* plan) noexcept nogil:
+    cdef int flags = LIVE | row.kind | row.catch_up << CATCH_UP_SHIFT
+    if row.enabled:
+        flags |= ENABLED
+    if row.key_len:
+        flags |= HAS_KEY | KEY_IS_UUID if plan.uuid_key else HAS_KEY
+    if row.data_len:
+        flags |= HAS_DATA
+    return <uint16_t>flags
+
+
+cdef void store(
+    Shard* shard, uint32_t number, const Definition_t* row, const uint8_t* texts, const Plan* plan,
+) noexcept nogil:
+    cdef Record* record = record_at(&shard.records, number)
+    cdef int64_t due
+    record.flags = flags_of(row, plan)
+    record.seq = <uint32_t>row.seq
+    store_schedule(shard, record, plan)
+    store_blob(shard, record, row, texts, plan)
+    count(shard, record, 1)
+    due = owed_after(shard, record, shard.begun)
+    if due != NEVER:
+        arm(shard, number, due)
+
+
+cdef int remove_job(Shard* shard, const Definition_t* row, uint32_t number) noexcept nogil:
+    if number == NONE or not is_newer(row, record_at(&shard.records, number)):
+        return UNCHANGED
+    disarm(shard, number)
+    forget(shard, number)
+    return CHANGED
+
+
+cdef int apply_row(Shard* shard, const Definition_t* row, const uint8_t* texts) noexcept nogil:
+    cdef Plan plan
+    cdef Record* old = NULL
+    plan.hash = xxh64_i64(row.id)
+    plan.number = index_find(shard.index, &shard.records, row.id, plan.hash)
+    if row.op == OP_DELETE:
+        return remove_job(shard, row, plan.number)
+    if plan.number != NONE:
+        old = record_at(&shard.records, plan.number)
+        if not is_newer(row, old):
+            return UNCHANGED
+    plan_rare(shard, row, old, &plan)
+    plan_blob(row, texts, &plan)
+    if reserve(shard, &plan) == NO_MEMORY:
+        return NO_MEMORY
+    # From here on nothing can fail.
+    if plan.number == NONE:
+        plan.number = new_record(shard, row.id, plan.hash)
+    else:
+        disarm(shard, plan.number)
+        strip(shard, plan.number)
+    store(shard, plan.number, row, texts, &plan)
+    return CHANGED
+
+
+cdef void settle_extra(Shard* shard, uint32_t number) noexcept nogil:
+    cdef Record* record = record_at(&shard.records, number)
+    cdef Rare* rare = <Rare*>slab_at(&shard.rares, record.schedule)
+    cdef uint32_t item = record.schedule
+    rare.extra_at = NO_EXTRA
+    if is_rare(shard, kind_of(record), rare):
+        return
+    record.schedule = rare.schedule
+    record.flags &= ~<int>IS_RARE
+    slab_give(&shard.rares, item)

@@ -1,0 +1,141 @@
+"""Allocation, counted so that a test can fail the n-th one. memory.pxd says what it promises."""
+
+from libc.stdint cimport int64_t, uint32_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+
+cdef extern from "native.h" nogil:
+    void* ms_block(size_t size)
+
+
+# Allocations left until one fails; negative: never. Written by tests alone.
+cdef int64_t countdown = -1
+
+
+def fail_allocation_in(count: int) -> None:
+    """For tests: from the ``count``-th allocation on (1 = the next) all fail; 0 ends it."""
+    global countdown
+    countdown = count - 1
+
+
+cdef bint refused() noexcept nogil:
+    global countdown
+    if likely(countdown < 0):
+        return False
+    if countdown == 0:
+        return True
+    countdown -= 1
+    return False
+
+
+cdef void* memory_take(size_t size) noexcept nogil:
+    return NULL if refused() else malloc(size)
+
+
+cdef void memory_give(void* memory) noexcept nogil:
+    free(memory)
+
+
+cdef void* memory_widen(void* array, size_t old_bytes, size_t new_bytes) noexcept nogil:
+    cdef char* wider = <char*>memory_take(new_bytes)
+    if wider == NULL:
+        return NULL
+    if old_bytes:
+        memcpy(wider, array, old_bytes)
+    memset(wider + old_bytes, 0, new_bytes - old_bytes)
+    free(array)
+    return wider
+
+
+cdef void source_open(PageSource* source) noexcept nogil:
+    memset(source, 0, sizeof(PageSource))
+    pthread_mutex_init(&source.lock, NULL)
+
+
+cdef void source_close(PageSource* source) noexcept nogil:
+    cdef uint32_t i
+    for i in range(source.block_count):
+        free(source.blocks[i])
+    free(source.blocks)
+    pthread_mutex_destroy(&source.lock)
+
+
+cdef int note_block(PageSource* source, char* block) noexcept nogil:
+    cdef uint32_t room = source.block_room * 2 + 16
+    cdef void** wider
+    if source.block_count == source.block_room:
+        wider = <void**>memory_widen(source.blocks, source.block_room * sizeof(void*), room * sizeof(void*))
+        if wider == NULL:
+            return NO_MEMORY
+        source.blocks, source.block_room = wider, room
+    source.blocks[source.block_count] = block
+    source.block_count += 1
+    return DONE
+
+
+# What is left of the block before goes to the free pages. Each 4 kB is touched here, because here no
+# shard waits for it.
+cdef int add_block(PageSource* source) noexcept nogil:
+    cdef char* block = NULL if refused() else <char*>ms_block(BLOCK_BYTES)
+    cdef int at
+    if block == NULL:
+        return NO_MEMORY
+    if note_block(source, block) == NO_MEMORY:
+        free(block)
+        return NO_MEMORY
+    for at in range(0, BLOCK_BYTES, 4096):
+        block[at] = 0
+    while source.uncut != source.uncut_end:
+        link_page(source, source.uncut)
+        source.uncut += PAGE_BYTES
+    source.uncut, source.uncut_end = block, block + BLOCK_BYTES
+    return DONE
+
+
+cdef void link_page(PageSource* source, void* page) noexcept nogil:
+    (<void**>page)[0] = source.free_pages
+    source.free_pages = page
+    source.free_count += 1
+
+
+cdef int source_prepare(PageSource* source, uint32_t pages) noexcept nogil:
+    cdef int code = DONE
+    pthread_mutex_lock(&source.lock)
+    while code == DONE and source.free_count + (source.uncut_end - source.uncut) // PAGE_BYTES < pages:
+        code = add_block(source)
+    pthread_mutex_unlock(&source.lock)
+    return code
+
+
+cdef void* cut_page(PageSource* source) noexcept nogil:
+    cdef void* page = source.free_pages
+    if page != NULL:
+        source.free_pages = (<void**>page)[0]
+        source.free_count -= 1
+        return page
+    if source.uncut == source.uncut_end and add_block(source) == NO_MEMORY:
+        return NULL
+    page = source.uncut
+    source.uncut += PAGE_BYTES
+    return page
+
+
+cdef void* page_take(PageSource* source) noexcept nogil:
+    cdef void* page
+    if refused():
+        return NULL
+    pthread_mutex_lock(&source.lock)
+    page = cut_page(source)
+    pthread_mutex_unlock(&source.lock)
+    return page
+
+
+cdef void page_give(PageSource* source, void* page) noexcept nogil:
+    pthread_mutex_lock(&source.lock)
+    link_page(source, page)
+    pthread_mutex_unlock(&source.lock)
+
+
+cdef size_t source_bytes(PageSource* source) noexcept nogil:
+    return <size_t>source.block_count * BLOCK_BYTES

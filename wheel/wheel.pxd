@@ -1,0 +1,16 @@
+"""The wheel as Python has it: the border between its methods and the core.
+
+Any thread may call any method. Each enters `nogil` once, and the code it comes back with becomes a result or
+an error here. The methods are described in wheel.pyi.
+"""
+
+from mainspring.wheel.core cimport Core
+
+
+cdef class Wheel:
+    cdef Core core
+    cdef dict route_numbers
+    cdef dict cron_numbers
+    cdef list compiled
+    cdef str subject
+    cdef str reply_prefix

@@ -1,0 +1,266 @@
+"""Wheel: what Python sees of the shards. wheel.pxd and wheel.pyi say what it promises."""
+
+import re
+
+import numpy as np
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from mainspring.wheel.audit cimport FAULTS_KNOWN
+from mainspring.wheel.batch cimport ACCEPTED, Batch, batch_apply, batch_refusal
+from mainspring.wheel.core cimport (
+    NOT_ARMED, WRONG_SECOND, add_counts, armed_for, audit_locked, bytes_of, clear_all, core_close, core_open,
+    drain_second, inflict_locked, knows, reserve_jobs, shard_for,
+)
+from mainspring.wheel.cron_eval cimport CompiledCron
+from mainspring.wheel.drain cimport WHOLE
+from mainspring.wheel.edit cimport Definition_t
+from mainspring.wheel.frames cimport Frames, RouteText
+from mainspring.wheel.memory cimport DONE, NO_MEMORY, memory_give, memory_take
+from mainspring.wheel.registry cimport registry_add
+from mainspring.wheel.schedule cimport KIND_CRON, KIND_INTERVAL, KIND_ONCE
+from mainspring.wheel.shard cimport NEVER, SHARDS, Shard
+
+from mainspring.wheel.layout import DEFINITION
+
+FAULTS = (
+    "dropped", "doubled", "wrong_slot", "one_period_late", "not_rearmed", "orphan", "miscounted", "unindexed",
+)
+
+# By the number of the refusal.
+REFUSALS = (
+    "",
+    "op={op}: give one of OP_LOAD, OP_INSERT, OP_UPDATE, OP_DELETE",
+    "kind={kind}: give one of KIND_INTERVAL, KIND_CRON, KIND_ONCE",
+    "every_s={every_s}: an interval lasts 1 second or more",
+    "boost_every_s={boost_every_s}: give 0 for no boost, or 1 second and more",
+    "route={route}: get a route's number from Wheel.route first",
+    "cron={cron}: get an expression's number from Wheel.cron first",
+    "key_at={key_at}, key_len={key_len}: a key is 255 bytes at most and lies within `texts`",
+    "data_at={data_at}, data_len={data_len}: a payload is 65536 bytes at most and lies within `texts`",
+    "catch_up={catch_up}: give one of CATCH_UP_ALL, CATCH_UP_LATEST, CATCH_UP_NONE",
+)
+
+ROUTE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+){0,7}", re.ASCII)
+REPLY = re.compile(r"[!-)+-=?-~]+", re.ASCII)
+
+# ----------------------------------------------------------------------------------------- border
+
+
+cdef object out_of_memory(str what):
+    return MemoryError(f"no memory {what}; nothing is half done, free some and repeat the call")
+
+
+cdef RouteText* new_route(bytes text) except NULL:
+    cdef RouteText* route = <RouteText*>memory_take(sizeof(RouteText))
+    if route == NULL:
+        raise out_of_memory("for a route")
+    route.bytes = <uint32_t>len(text)
+    memcpy(route.text, <const char*>text, len(text))
+    return route
+
+
+cdef object refusal_of(int refusal, object row, uint64_t number):
+    fields = {name: row[name].item() for name in DEFINITION.names}
+    return ValueError(f"row {number}, job {fields['id']}: {REFUSALS[refusal].format(**fields)}")
+
+
+cdef dict named(const uint64_t* found):
+    return {FAULTS[i]: found[i] for i in range(FAULTS_KNOWN)}
+
+
+cdef int shard_number(object shard) except -1:
+    if not 0 <= shard < SHARDS:
+        raise IndexError(f"shard={shard}: give 0 to {SHARDS - 1}")
+    return shard
+
+
+cdef class Wheel:
+    def __cinit__(
+        self,
+        now: int,
+        *,
+        instance: str = "mainspring",
+        reply_prefix: str = "_INBOX.x",
+        catch_up_window_s: int = 90,
+    ):
+        if len(instance) > 64 or not re.fullmatch(r"[A-Za-z0-9_-]+", instance, re.ASCII):
+            raise ValueError(f"instance={instance!r}: use 1 to 64 of A-Z a-z 0-9 _ -")
+        if len(reply_prefix) > 128 or not REPLY.fullmatch(reply_prefix):
+            raise ValueError(f"reply_prefix={reply_prefix!r}: use a subject of up to 128 characters")
+        if not 0 <= catch_up_window_s <= 86400:
+            raise ValueError(f"catch_up_window_s={catch_up_window_s}: give 0 to 86400 seconds")
+        if not -(2**61) < now < 2**61:
+            raise ValueError(f"now={now}: give epoch seconds")
+        if core_open(&self.core, now) == NO_MEMORY:
+            raise out_of_memory("for a wheel")
+        self.core.window = catch_up_window_s
+        self.subject, self.reply_prefix = f"{instance}.run.", reply_prefix
+        self.route_numbers, self.cron_numbers, self.compiled = {}, {}, []
+        opening = f'{{"specversion":"1.0","type":"mainspring.run","source":"{instance}","id":"'.encode()
+        memcpy(self.core.envelope.opening, <const char*>opening, len(opening))
+        self.core.envelope.opening_bytes = <uint32_t>len(opening)
+
+    def __dealloc__(self):
+        core_close(&self.core)
+
+    def __repr__(self) -> str:
+        return f"<Wheel at {self.core.now}: {len(self)} jobs>"
+
+    @property
+    def now(self) -> int:
+        return self.core.now
+
+    def route(self, route: str) -> int:
+        cdef int64_t number
+        cdef RouteText* text
+        if route in self.route_numbers:
+            return self.route_numbers[route]
+        if len(route) > 128 or not ROUTE.fullmatch(route):
+            raise ValueError(
+                f"route={route[:140]!r}: use 1 to 8 tokens of A-Z a-z 0-9 _ - with dots between, "
+                "128 characters in all"
+            )
+        text = new_route(f"HPUB {self.subject}{route} {self.reply_prefix}.".encode())
+        number = registry_add(&self.core.routes, text)
+        if number < 0:
+            memory_give(text)
+            raise out_of_memory("for a route")
+        self.route_numbers[route] = number
+        return number
+
+    def cron(self, expression: str, tz: str) -> int:
+        cdef int64_t number
+        cdef CompiledCron compiled
+        if (expression, tz) in self.cron_numbers:
+            return self.cron_numbers[expression, tz]
+        compiled = CompiledCron(expression, tz)
+        self.compiled.append(compiled)
+        number = registry_add(&self.core.crons, compiled.group)
+        if number < 0:
+            self.compiled.pop()
+            raise out_of_memory("for a cron expression")
+        self.cron_numbers[expression, tz] = number
+        return number
+
+    def reserve(self, jobs: int) -> None:
+        cdef uint64_t count = jobs
+        cdef int code
+        with nogil:
+            code = reserve_jobs(&self.core, count)
+        if code == NO_MEMORY:
+            raise out_of_memory(f"for {jobs} jobs")
+
+    def apply(self, rows, texts: bytes) -> int:
+        cdef const uint8_t[::1] row_bytes
+        cdef Batch batch
+        cdef uint64_t refused
+        cdef int code
+        if rows.dtype != DEFINITION or rows.ndim != 1:
+            raise TypeError(f"rows: give one dimension of DEFINITION, not {rows.ndim} of {rows.dtype}")
+        if len(rows) == 0:
+            return 0
+        row_bytes = np.ascontiguousarray(rows).view(np.uint8)
+        memset(&batch, 0, sizeof(Batch))
+        batch.rows, batch.count = <const Definition_t*>&row_bytes[0], len(rows)
+        batch.texts, batch.texts_bytes = <const uint8_t*><const char*>texts, len(texts)
+        batch.routes, batch.crons = self.core.routes.count, self.core.crons.count
+        with nogil:
+            code = batch_refusal(&batch, &refused)
+            if code == ACCEPTED:
+                code = batch_apply(&batch, self.core.shards, &self.core.source)
+        if code == NO_MEMORY:
+            raise out_of_memory(f"after {batch.applied} of {batch.count} rows")
+        if code != DONE:
+            raise refusal_of(code, rows[refused], refused)
+        return batch.changed
+
+    def drain(self, second: int, now: int, Frames frames not None) -> bool:
+        cdef int64_t drained = second
+        cdef int64_t clock = now
+        cdef int code
+        if len(frames) and frames.second != second:
+            raise ValueError(f"frames still hold second {frames.second}: reset them before second {second}")
+        with nogil:
+            code = drain_second(&self.core, drained, clock, &frames.output)
+        if code == WRONG_SECOND:
+            raise ValueError(f"second={second}: the next second to drain is {self.core.now + 1}")
+        if code == NO_MEMORY:
+            raise out_of_memory(f"to drain second {second}")
+        return code == WHOLE
+
+    def begun(self, shard: int) -> int:
+        return self.core.shards[shard_number(shard)].begun
+
+    def check(self, shard: int) -> dict[str, int]:
+        cdef uint64_t found[8]
+        cdef Shard* at = &self.core.shards[shard_number(shard)]
+        memset(found, 0, sizeof(found))
+        with nogil:
+            audit_locked(at, False, found)
+        return named(found)
+
+    def sweep(self, shard: int) -> dict[str, int]:
+        cdef uint64_t found[8]
+        cdef Shard* at = &self.core.shards[shard_number(shard)]
+        cdef int code
+        memset(found, 0, sizeof(found))
+        with nogil:
+            code = audit_locked(at, True, found)
+        if code == NO_MEMORY:
+            raise out_of_memory(f"to heal shard {shard}")
+        return named(found)
+
+    def next_due(self, job_id: int) -> int | None:
+        cdef int64_t id = job_id
+        cdef int64_t due
+        with nogil:
+            due = armed_for(shard_for(&self.core, id), id)
+        return None if due == NEVER else due
+
+    def __contains__(self, job_id: int) -> bool:
+        cdef int64_t id = job_id
+        cdef bint known
+        with nogil:
+            known = knows(shard_for(&self.core, id), id)
+        return known
+
+    def __len__(self) -> int:
+        return sum(self.counts().values())
+
+    def counts(self) -> dict[str, int]:
+        cdef uint64_t kinds[4]
+        cdef uint64_t paused = 0
+        cdef uint64_t jobs = 0
+        memset(kinds, 0, sizeof(kinds))
+        with nogil:
+            add_counts(&self.core, kinds, &paused, &jobs)
+        return {
+            "interval": kinds[KIND_INTERVAL],
+            "cron": kinds[KIND_CRON],
+            "once": kinds[KIND_ONCE],
+            "paused": paused,
+        }
+
+    @property
+    def nbytes(self) -> int:
+        cdef size_t total
+        with nogil:
+            total = bytes_of(&self.core)
+        return total
+
+    def clear(self) -> None:
+        with nogil:
+            clear_all(&self.core)
+
+    def _inject(self, fault: str, job_id: int) -> None:
+        cdef int64_t id = job_id
+        cdef int kind = FAULTS.index(fault)
+        cdef int code
+        with nogil:
+            code = inflict_locked(shard_for(&self.core, id), kind, id)
+        if code == NO_MEMORY:
+            raise out_of_memory("for a fault")
+        if code == NOT_ARMED:
+            raise KeyError(f"job {job_id} is not armed: only an armed job can be given a fault")
