@@ -1,0 +1,128 @@
+"""Connections to Postgres with deadlines of our own, to servers whose log can be trusted."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import asyncpg
+
+from mainspring.changelog_tailer.cursor import Cursor
+from mainspring.changelog_tailer.errors import SchemaMismatch, ServerRefused
+from mainspring.changelog_tailer.queries import query, schema_version
+
+CONNECT_TIMEOUT_S = 10.0
+QUERY_TIMEOUT_S = 10.0
+CLOSE_TIMEOUT_S = 2.0
+_SERVER_MIN = 140000
+
+# A role may carry limits that suit its other uses: the load of a large table is one long statement.
+_SESSION = {
+    "application_name": "mainspring",
+    "jit": "off",
+    "statement_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+}
+
+# What a lost, frozen, restarting or refusing server can raise; all of it is cured by trying again.
+LOST = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+
+
+async def connect(
+    dsn: str, *, timeout_s: float = CONNECT_TIMEOUT_S, ssl_context: ssl.SSLContext | None = None
+) -> asyncpg.Connection:
+    """A connection to a server whose log can be read.
+
+    Raises ServerRefused or SchemaMismatch with the mend, and what LOST names where nothing answers in time.
+    """
+    connection = await open_session(dsn, timeout_s=timeout_s, ssl_context=ssl_context)
+    try:
+        await _require_readable(connection)
+    except BaseException:
+        connection.terminate()
+        raise
+    return connection
+
+
+async def open_session(
+    dsn: str, *, timeout_s: float = CONNECT_TIMEOUT_S, ssl_context: ssl.SSLContext | None = None
+) -> asyncpg.Connection:
+    """A connection of which nothing is asked but that it is to the primary of the hosts named."""
+    options: dict[str, Any] = {} if ssl_context is None else {"ssl": ssl_context}
+    async with asyncio.timeout(timeout_s):
+        return await _dial(dsn, options)
+
+
+async def _dial(dsn: str, options: dict[str, Any]) -> asyncpg.Connection:
+    try:
+        return await asyncpg.connect(
+            dsn, timeout=None, target_session_attrs="primary", server_settings=_SESSION, **options
+        )
+    except asyncpg.TargetServerAttributeNotMatched as error:
+        raise ServerRefused(
+            "the server is in recovery and its snapshots leave out open transactions; "
+            "point postgres_dsn at the primary"
+        ) from error
+
+
+async def _require_readable(connection: asyncpg.Connection) -> None:
+    async with asyncio.timeout(QUERY_TIMEOUT_S):
+        server = await connection.fetchrow(query("server"))
+    require_server(server)
+    if not server["has_schema"]:
+        raise SchemaMismatch("the database has no schema mainspring; run `mainspring db init`")
+    async with asyncio.timeout(QUERY_TIMEOUT_S):
+        require_version(await connection.fetchval(query("schema_version")))
+
+
+def require_server(server: Any) -> None:
+    """Raises ServerRefused for a row of the query `server` that names a server which will not do."""
+    if server["in_recovery"]:
+        raise ServerRefused("the server is in recovery; point postgres_dsn at the primary")
+    if server["version"] < _SERVER_MIN:
+        raise ServerRefused(f"PostgreSQL {server['version_text']} is too old; use 14 or newer")
+    if server["encoding"] != "UTF8":
+        raise ServerRefused(
+            f"the database's encoding is {server['encoding']}; create it with encoding 'UTF8'"
+        )
+
+
+def require_version(found: int) -> None:
+    """Raises SchemaMismatch unless the schema is the one this code was written for, or a later one's twin."""
+    needed = schema_version()
+    if found < needed:
+        raise SchemaMismatch(
+            f"the schema mainspring is at version {found} and {needed} is needed; run `mainspring db init`"
+        )
+
+
+async def cursor_now(connection: asyncpg.Connection) -> Cursor:
+    """Where the log stands as this statement, or this repeatable read transaction, sees it."""
+    async with asyncio.timeout(QUERY_TIMEOUT_S):
+        row = await connection.fetchrow(query("identity"))
+    return Cursor(**row)
+
+
+async def close(connection: asyncpg.Connection) -> None:
+    """Close within CLOSE_TIMEOUT_S: a frozen server would hang the driver's own close."""
+    try:
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
+            await connection.close()
+    except LOST:
+        pass
+    finally:
+        connection.terminate()
+
+
+@asynccontextmanager
+async def session(dsn: str, **options: Any) -> AsyncIterator[asyncpg.Connection]:
+    """`open_session` for the length of a block; aborted where the block fails."""
+    connection = await open_session(dsn, **options)
+    try:
+        yield connection
+    except BaseException:
+        with suppress(*LOST):
+            connection.terminate()
+        raise
+    await close(connection)

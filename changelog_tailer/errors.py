@@ -1,0 +1,21 @@
+"""What can be wrong with the server, the schema or the cursor. Each message names the mend."""
+
+
+class ChangeLogError(Exception):
+    """The change log cannot be read as things are."""
+
+
+class ServerRefused(ChangeLogError):
+    """This server cannot be read from: too old, in recovery, or with an encoding other than UTF8."""
+
+
+class SchemaMismatch(ChangeLogError):
+    """The schema `mainspring` is missing, older than this version needs, or newer than it knows."""
+
+
+class CursorVoid(ChangeLogError):
+    """The cursor says nothing about this server's log; load the table again."""
+
+
+class RowsCorrupt(ChangeLogError):
+    """The bytes are not those of a binary COPY with the expected columns."""
