@@ -1,0 +1,149 @@
+"""Reads job files, JSON lines or CSV, as records: one mapping of fields a job, with its line number.
+
+Nothing here holds more than one line. What is wrong with a line is a record too, so that a reader
+goes on and the caller can name every bad line.
+"""
+
+import csv
+from collections.abc import Iterator, Mapping
+from typing import BinaryIO, Final, NamedTuple
+
+from mainspring.engine.definition import Problem, field_problem
+from mainspring.engine.fields import shown, value_of_text
+from mainspring.engine.jobs.errors import JobsError
+from mainspring.engine.jobs.json_text import read_json
+
+LINE_BYTES_MAX: Final = 1 << 20
+_BOM: Final = b"\xef\xbb\xbf"
+_TOO_LONG: Final = f"longer than {LINE_BYTES_MAX} bytes: give a payload a reference instead"
+
+
+class Record(NamedTuple):
+    """One job of a file: the line it begins on, and its fields or what keeps them from being read."""
+
+    line: int
+    fields: Mapping[str, object]
+    problems: tuple[Problem, ...] = ()
+
+
+class HeaderError(JobsError):
+    """The first line of a CSV file does not name columns of a job."""
+
+
+def read_json_lines(stream: BinaryIO) -> Iterator[Record]:
+    """Records of a file with one JSON object a line; blank lines are passed over."""
+    for number, line in lines(stream):
+        try:
+            if line is None:
+                raise ValueError(_TOO_LONG)
+            text = line.decode()
+            if text.isspace():
+                continue
+            fields = read_json(text)
+        except UnicodeDecodeError as error:
+            yield _bad(number, f"not UTF-8 at byte {error.start + 1}: save the file as UTF-8")
+        except ValueError as error:
+            yield _bad(number, str(error))
+        else:
+            if isinstance(fields, dict):
+                yield Record(number, fields)
+            else:
+                yield _bad(number, f"{shown(fields)} is no job: write one JSON object a line")
+
+
+def read_csv(stream: BinaryIO) -> Iterator[Record]:
+    """Records of a CSV file (RFC 4180, comma, header of column names); an empty cell is a field left out.
+
+    Raises HeaderError where the header is wrong, for then no line can be right.
+    """
+    oversize: list[int] = []
+    rows = _csv_rows(_csv_lines(stream, oversize))
+    header = _header(rows)
+    for number, row in rows:
+        if oversize:
+            yield _bad(oversize.pop(0), _TOO_LONG)
+        elif isinstance(row, csv.Error):
+            yield _bad(number, f"not CSV: {row}")
+        elif row:
+            yield _csv_record(number, header, row)
+
+
+def _csv_rows(source: Iterator[str]) -> Iterator[tuple[int, list[str] | csv.Error]]:
+    """Rows and what is none, each with the line it begins on."""
+    reader = csv.reader(source, strict=True)
+    while True:
+        number = reader.line_num + 1
+        try:
+            yield number, next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield number, error
+
+
+def _csv_lines(stream: BinaryIO, oversize: list[int]) -> Iterator[str]:
+    """Lines as `csv` takes them; one that is too long is a blank one, and its number noted in `oversize`."""
+    for number, line in lines(stream):
+        if line is None:
+            oversize.append(number)
+            yield "\n"
+        else:
+            # Bytes that are no UTF-8 become lone surrogates: csv cannot go on after an error of its source.
+            yield line.decode(errors="surrogateescape")
+
+
+def lines(stream: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
+    """Each line with its number from 1, line end included; None for one of more than LINE_BYTES_MAX bytes.
+
+    A byte order mark before the first line is dropped.
+    """
+    number = 0
+    while line := stream.readline(LINE_BYTES_MAX + 1):
+        number += 1
+        if number == 1 and line.startswith(_BOM):
+            line = line[len(_BOM) :] or b"\n"
+        if len(line) > LINE_BYTES_MAX:
+            _skip_rest(stream, line)
+            yield number, None
+        else:
+            yield number, line
+
+
+def _skip_rest(stream: BinaryIO, line: bytes) -> None:
+    while line and not line.endswith(b"\n"):
+        line = stream.readline(LINE_BYTES_MAX)
+
+
+def _header(rows: Iterator[tuple[int, list[str] | csv.Error]]) -> list[str]:
+    """The column names of the first row that is not blank; none for an empty file."""
+    number, header = next(((number, row) for number, row in rows if row), (1, []))
+    if isinstance(header, csv.Error):
+        raise HeaderError(f"line {number}: not CSV: {header}")
+    for name in header:
+        if problem := field_problem(name):
+            raise HeaderError(f"line {number}: {problem}")
+        if header.count(name) > 1:
+            raise HeaderError(f"line {number}: {name}: stands twice in the header: remove one of the columns")
+    return header
+
+
+def _csv_record(number: int, header: list[str], row: list[str]) -> Record:
+    if len(row) != len(header):
+        return _bad(number, f"has {len(row)} cells, the header {len(header)}: quote cells that hold a comma")
+    try:
+        "".join(row).encode()
+    except UnicodeEncodeError:
+        return _bad(number, "not UTF-8: save the file as UTF-8")
+    fields: dict[str, object] = {}
+    problems = []
+    for name, cell in zip(header, row, strict=True):
+        if cell:
+            try:
+                fields[name] = value_of_text(name, cell)
+            except ValueError as error:
+                problems.append(Problem(name, str(error)))
+    return Record(number, fields, tuple(problems))
+
+
+def _bad(number: int, message: str) -> Record:
+    return Record(number, {}, (Problem("", message),))

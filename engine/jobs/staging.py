@@ -1,0 +1,35 @@
+"""Definitions as rows of Postgres' text COPY format, for the table that an import stages them in."""
+
+import re
+from datetime import datetime
+from typing import Final
+
+from mainspring.engine.definition import Definition
+
+COLUMNS: Final = ("line", *Definition._fields)
+
+_SPECIAL = re.compile(r"[\\\t\n\r]")
+_ESCAPES: Final = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
+_ENABLED: Final = Definition._fields.index("enabled")
+
+
+def staged_row(line: int, definition: Definition, *, says_enabled: bool) -> str:
+    """One row; ``enabled`` is null where the file does not say it, so that a paused job stays paused."""
+    cells = [_cell(value) for value in definition]
+    if not says_enabled:
+        cells[_ENABLED] = "\\N"
+    return "\t".join([str(line), *cells]) + "\n"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "\\N"
+    if value is True or value is False:
+        return "t" if value else "f"
+    if isinstance(value, str):
+        return _SPECIAL.sub(_escaped, value)
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return _ESCAPES[match.group()]
