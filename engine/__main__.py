@@ -1,0 +1,7 @@
+"""``python -m mainspring.engine`` is ``mainspring``."""
+
+import sys
+
+from mainspring.engine.cli import main
+
+sys.exit(main())

@@ -1,0 +1,89 @@
+"""Changes that are read and not yet applied, in the order of the log.
+
+A change takes effect with the first second drained after it is applied. While seconds are drained late it
+has to wait: what was owed before its `changed_at` is owed under the old definition.
+"""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mainspring.changelog_tailer import Cursor
+from mainspring.engine.judge import Batch
+
+SLICE_ROWS = 4096
+_PAGES_MAX = 8
+
+
+@dataclass(slots=True)
+class _Page:
+    batch: Batch
+    cursor: Cursor
+    applied: int = 0
+
+
+class ChangeQueue:
+    """Bounded: `put` waits while eight pages are unapplied, so a bulk change cannot fill the memory."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor = cursor
+        self.arrived = asyncio.Event()
+        self._pages: deque[_Page] = deque()
+        self._room = asyncio.Event()
+
+    def __repr__(self) -> str:
+        return f"ChangeQueue(pages={len(self._pages)}, cursor={self.cursor})"
+
+    async def put(self, batch: Batch, cursor: Cursor) -> None:
+        """Append a page; `cursor` counts as applied with its last row."""
+        while len(self._pages) >= _PAGES_MAX:
+            self._room.clear()
+            await self._room.wait()
+        self._pages.append(_Page(batch, cursor))
+        self._skip_empty()
+        self.arrived.set()
+
+    def preload(self, batches: list[Batch], cursor: Cursor) -> None:
+        """Changes that were read before there was a reader; `cursor` counts as applied with their last."""
+        self._pages.extend(_Page(batch, self.cursor) for batch in batches[:-1])
+        if batches:
+            self._pages.append(_Page(batches[-1], cursor))
+        self._skip_empty()
+
+    def ready(self, drained: int, now: int) -> Batch | None:
+        """The next slice that may be applied, at most 4,096 rows; call `applied` when it is.
+
+        `drained` is the last second drained and `now` the present one. On time everything is ready; late,
+        only what changed before the next second to drain.
+        """
+        if not self._pages:
+            return None
+        page = self._pages[0]
+        stop = min(page.applied + SLICE_ROWS, len(page.batch))
+        if drained < now:
+            stop = page.applied + _prefix_before(page.batch.changed_at[page.applied : stop], drained + 1)
+        if stop == page.applied:
+            return None
+        rows = slice(page.applied, stop)
+        batch = page.batch
+        return Batch(batch.definitions[rows], batch.texts, batch.changed_at[rows], batch.ops[rows])
+
+    def applied(self, rows: int) -> None:
+        """The last slice of `ready` is in the wheel."""
+        self._pages[0].applied += rows
+        self._skip_empty()
+
+    def _skip_empty(self) -> None:
+        while self._pages and self._pages[0].applied == len(self._pages[0].batch):
+            self.cursor = self._pages.popleft().cursor
+        if len(self._pages) < _PAGES_MAX:
+            self._room.set()
+
+
+def _prefix_before(changed_at: NDArray[np.float64], second: int) -> int:
+    """How many leading rows changed before `second`: the log's order is kept, so a later one stops."""
+    later = np.flatnonzero(changed_at >= second)
+    return int(later[0]) if len(later) else len(changed_at)

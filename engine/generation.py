@@ -1,0 +1,92 @@
+"""One loading of the wheel with the loops that work on it.
+
+When the cursor of the change log turns out void, the node ends this generation and makes the next.
+"""
+
+import asyncio
+import logging
+from concurrent.futures import Executor
+from typing import Any
+
+from mainspring.changelog_tailer import Cursor, Rows, Tailer
+from mainspring.engine.applier import Applier
+from mainspring.engine.changes import ChangeQueue
+from mainspring.engine.clock import Clock
+from mainspring.engine.loading import Loaded
+from mainspring.engine.metrics import Metrics
+from mainspring.engine.publisher import Publisher
+from mainspring.engine.settlement import Settlement
+from mainspring.engine.stopping import run_beside
+from mainspring.engine.ticker import Ticker
+from mainspring.engine.watchdog import Watchdog
+
+log = logging.getLogger(__name__)
+
+# How long a late tick waits for the change log: a lost Postgres never stops the firing.
+REFRESH_TIMEOUT_S = 3.0
+_REFRESH_LOOK_S = 0.02
+
+
+class Generation:
+    """Ticker, tailer and watchdog of one wheel."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        publisher: Publisher,
+        settlement: Settlement[Cursor],
+        *,
+        clock: Clock,
+        metrics: Metrics,
+        threads: Executor,
+        watchdog_period_s: float,
+        tailer_options: dict[str, Any],
+    ) -> None:
+        self.wheel = loaded.wheel
+        self.quarantine = loaded.quarantine
+        self._judge = loaded.judge
+        self._changes = ChangeQueue(loaded.cursor)
+        self._changes.preload(loaded.owed_changes, loaded.tail_from)
+        self.tailer = Tailer(
+            cursor=loaded.tail_from, sink=self._take, decoder=loaded.decoder, **tailer_options
+        )
+        applier = Applier(self.wheel, self.quarantine, metrics, threads)
+        applier.count_jobs()
+        self._ticker = Ticker(
+            self.wheel,
+            publisher,
+            settlement,
+            self._changes,
+            applier,
+            clock=clock,
+            metrics=metrics,
+            threads=threads,
+            read_changes=self._read_changes,
+        )
+        self._watchdog = Watchdog(self.wheel, metrics, threads, period_s=watchdog_period_s)
+
+    async def run(self) -> None:
+        """Until `stop`. Raises `CursorVoid` when the jobs have to be loaded again, and any loop's error."""
+        await run_beside(self._ticker.run(), self.tailer.run(), self._watchdog.run())
+
+    def stop(self) -> None:
+        """End `run` after what is being drained."""
+        self._ticker.stop()
+
+    async def aclose(self) -> None:
+        """End the connections to Postgres."""
+        await self.tailer.aclose()
+
+    async def _take(self, rows: Rows, cursor: Cursor) -> None:
+        await self._changes.put(self._judge.judge(rows), cursor)
+
+    async def _read_changes(self) -> None:
+        """Wait for a reading of the log that began after this call, unless the log cannot be read now."""
+        loop = asyncio.get_running_loop()
+        called_at = loop.time()
+        self.tailer.wake()
+        while loop.time() - called_at < REFRESH_TIMEOUT_S:
+            if self.tailer.polled_at is not None and self.tailer.polled_at >= called_at:
+                return
+            await asyncio.sleep(_REFRESH_LOOK_S)
+        log.warning("the change log did not answer within %.0f s: firing what is known", REFRESH_TIMEOUT_S)

@@ -1,0 +1,118 @@
+"""Runs that were sent and are not yet acknowledged: decisions only, no I/O and no clock.
+
+A reply number is `batch << 12 | index`, so an acknowledgement finds its run by two look-ups and no object
+is kept per run. Time is monotonic seconds throughout.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+FRAMES_MAX = 4096
+_INDEX_BITS = 12
+
+RETRY_FIRST_S = 0.25
+RETRY_MAX_S = 5.0
+SILENCE_FIRST_S = 3.0
+
+
+@dataclass(slots=True)
+class Batch:
+    """The frames of one drain call, all of one second."""
+
+    number: int
+    second: int
+    frames: bytes
+    offsets: NDArray[np.uint32]
+    unacked: bytearray
+    left: int
+    first_sent_at: float | None = None
+    resend_at: float = 0.0
+    wait_s: float = SILENCE_FIRST_S
+    refused: str = ""
+
+    def frame(self, index: int) -> bytes:
+        """The protocol bytes of one run."""
+        return self.frames[self.offsets[index] : self.offsets[index + 1]]
+
+    def unacknowledged(self) -> bytes:
+        """The frames to send again, in order; the whole buffer where none is acknowledged."""
+        if self.left == len(self.unacked):
+            return self.frames
+        return b"".join(self.frame(index) for index, waiting in enumerate(self.unacked) if waiting)
+
+    def sent(self, now: float) -> None:
+        """The frames went to the socket; silence makes the next wait twice as long."""
+        if self.first_sent_at is None:
+            self.first_sent_at = now
+        self.resend_at = now + self.wait_s
+        self.wait_s = min(2 * self.wait_s, 10 * SILENCE_FIRST_S)
+
+    def retry_soon(self, now: float, attempt_s: float) -> None:
+        """The broker answered that it cannot take a run now: do not wait for the silence to end."""
+        self.resend_at = min(self.resend_at, now + attempt_s)
+
+
+@dataclass(slots=True)
+class InFlight:
+    """All batches that wait for acknowledgements.
+
+    >>> flying = InFlight()
+    >>> flying.next_number()
+    0
+    """
+
+    runs: int = 0
+    size: int = 0
+    _next: int = 0
+    _batches: dict[int, Batch] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[Batch]:
+        return iter(list(self._batches.values()))
+
+    def __repr__(self) -> str:
+        return f"InFlight(runs={self.runs}, batches={len(self._batches)}, size={self.size})"
+
+    def next_number(self) -> int:
+        """The reply number of the first frame of the next batch."""
+        return self._next << _INDEX_BITS
+
+    def add(self, second: int, frames: bytes, offsets: NDArray[np.uint32]) -> Batch:
+        """Take the frames of one drain call, built from `next_number()` on. offsets: (runs + 1,) bytes."""
+        runs = len(offsets) - 1
+        batch = Batch(self._next, second, frames, offsets, bytearray(b"\x01" * runs), runs)
+        self._batches[batch.number] = batch
+        self._next += 1
+        self.runs += runs
+        self.size += len(frames)
+        return batch
+
+    def find(self, number: int) -> tuple[Batch, int] | None:
+        """The batch and index of a reply number, None when it is not waited for (any more)."""
+        batch = self._batches.get(number >> _INDEX_BITS)
+        index = number & (FRAMES_MAX - 1)
+        if batch is None or index >= len(batch.unacked) or not batch.unacked[index]:
+            return None
+        return batch, index
+
+    def settle(self, batch: Batch, index: int) -> None:
+        """This run is acknowledged; a batch without open runs is forgotten."""
+        batch.unacked[index] = 0
+        batch.left -= 1
+        self.runs -= 1
+        if batch.left == 0:
+            del self._batches[batch.number]
+            self.size -= len(batch.frames)
+
+    def overdue(self, now: float) -> list[Batch]:
+        """Batches to send (again), oldest first."""
+        return [batch for batch in self._batches.values() if batch.resend_at <= now]
+
+    def oldest_sent_at(self) -> float | None:
+        """When the oldest batch that was ever sent went out first."""
+        for batch in self._batches.values():
+            if batch.first_sent_at is not None:
+                return batch.first_sent_at
+        return None

@@ -1,0 +1,94 @@
+"""Fills a wheel: the table, and what is needed to go on from a recovery point.
+
+A replacement has to owe what the old node owed. So the table is loaded as it is, what the log holds since the
+recovery point's cursor is undone, the jobs arm at the first instant after the watermark, and the same
+changes then wait in the queue, to be applied as their seconds come.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+import asyncpg
+
+from mainspring.changelog_tailer import (
+    Cursor,
+    CursorVoid,
+    Decoder,
+    Rows,
+    changes_between,
+    load,
+    undo_since,
+)
+from mainspring.engine.judge import Batch, Judge
+from mainspring.engine.quarantine import Quarantine
+from mainspring.wheel import Wheel
+
+log = logging.getLogger(__name__)
+
+_PROGRESS_S = 3.0
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A wheel that stands at `cursor`, the changes that bring it to `tail_from`, and where to tail on."""
+
+    wheel: Wheel
+    quarantine: Quarantine
+    judge: Judge
+    decoder: Decoder
+    cursor: Cursor
+    tail_from: Cursor
+    owed_changes: list[Batch] = field(default_factory=list)
+
+
+class Loader:
+    """Fills one wheel once; a failed attempt is thrown away with its wheel."""
+
+    def __init__(self, connection: asyncpg.Connection, wheel: Wheel, threads: Executor) -> None:
+        self._connection = connection
+        self._wheel = wheel
+        self._threads = threads
+        self._quarantine = Quarantine()
+        self._judge = Judge(wheel, self._quarantine)
+        self._decoder = Decoder()
+        self._told_at = 0.0
+
+    async def load(self, since: Cursor | None) -> Loaded:
+        """Load the table; where `since` still means something, as it was then.
+
+        Raises what `mainspring.changelog_tailer.LOST` names, and `ChangeLogError`.
+        """
+        upto = await load(self._connection, self._apply, self._decoder)
+        loaded = Loaded(self._wheel, self._quarantine, self._judge, self._decoder, upto, upto)
+        log.info("loaded %d jobs", len(self._wheel))
+        if since is not None:
+            await self._go_back(loaded, since)
+        return loaded
+
+    async def _go_back(self, loaded: Loaded, since: Cursor) -> None:
+        try:
+            await undo_since(self._connection, since, loaded.tail_from, self._apply, self._decoder)
+        except CursorVoid as void:
+            log.warning("what changed since the recovery point cannot be told: %s", void)
+            return
+        await changes_between(
+            self._connection, since, loaded.tail_from, self._keep(loaded.owed_changes), self._decoder
+        )
+        loaded.cursor = since
+
+    def _keep(self, changes: list[Batch]) -> Callable[[Rows], Awaitable[None]]:
+        async def keep(rows: Rows) -> None:
+            changes.append(self._judge.judge(rows))
+
+        return keep
+
+    async def _apply(self, rows: Rows) -> None:
+        batch = self._judge.judge(rows)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._threads, self._wheel.apply, batch.definitions, batch.texts)
+        if loop.time() - self._told_at > _PROGRESS_S:
+            self._told_at = loop.time()
+            log.info("loading: %d jobs so far", len(self._wheel))

@@ -1,0 +1,234 @@
+"""The node: composes the parts, from the first connection to the orderly end."""
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from nats.js.kv import KeyValue
+
+from mainspring.changelog_tailer import LOST, ChangeLogError, Cursor, CursorVoid, close, connect
+from mainspring.changelog_tailer.backoff import Backoff
+from mainspring.engine.broker import Broker
+from mainspring.engine.clock import Clock, SystemClock
+from mainspring.engine.config import Settings
+from mainspring.engine.generation import Generation
+from mainspring.engine.loading import Loaded, Loader
+from mainspring.engine.metrics import Metrics
+from mainspring.engine.publisher import REACH_MARGIN_S, Acknowledged, Publisher
+from mainspring.engine.recovery import RecoveryPoint, RecoveryWriter, read_recovery_point
+from mainspring.engine.settlement import Settlement
+from mainspring.engine.stopping import run_beside, unless_stopped
+from mainspring.engine.tls import postgres_tls
+from mainspring.engine.web import Web
+from mainspring.wheel import Wheel
+
+log = logging.getLogger(__name__)
+
+# One thread ticks and applies, one sweeps: the wheel's locks are per shard, so they seldom meet.
+_THREADS = 2
+# No run is owed for longer than this, whatever its catch-up policy, so no older second is worked through.
+OWED_MAX_S = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """What the node looks like now. recent: acknowledged runs, newest last."""
+
+    ready: bool = False
+    jobs: int = 0
+    acknowledged: int = 0
+    duplicates: int = 0
+    in_flight: int = 0
+    watermark: int | None = None
+    lateness_p50_s: float = 0.0
+    lateness_p99_s: float = 0.0
+    recent: list[Acknowledged] = field(default_factory=list)
+    quarantined: int = 0
+    postgres_connected: bool = False
+    broker_connected: bool = False
+
+
+class Node:
+    """`start`, then `run_until`, then `aclose`; each once, `aclose` whatever happened before."""
+
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+        self._settings = settings
+        self._clock = clock or SystemClock()
+        self._metrics = Metrics()
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="wheel")
+        self._broker = Broker(settings)
+        self._web = Web(self._metrics, self._why_not_ready, host=settings.http_host, port=settings.http_port)
+        self._phase = "starting"
+        self._publisher: Publisher | None = None
+        self._settlement: Settlement[Cursor] | None = None
+        self._generation: Generation | None = None
+        self._recovery: RecoveryWriter | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the node serves HTTP."""
+        return self._web.url
+
+    async def start(self) -> None:
+        """Connect, read the recovery point, load the jobs; waits for servers that are away.
+
+        Raises `PortTaken`, `StreamUnfit`, and ValueError for a damaged recovery point.
+        """
+        await self._web.start()
+        self._phase = "connecting to NATS"
+        await self._broker.connect()
+        window_s = await self._broker.ensure_stream()
+        bucket = await self._broker.bucket()
+        point = await read_recovery_point(bucket)
+        self._phase = "loading jobs"
+        watermark = self._first_watermark(point)
+        loaded = await self._load(watermark, point.cursor if point else None)
+        await self._compose(loaded, bucket, watermark, window_s)
+        if point is not None and self._publisher is not None:
+            self._publisher.know_stored(await self._broker.stored_ids(watermark))
+        self._phase = "publishing"
+
+    async def run_until(self, stop: asyncio.Event) -> None:
+        """Fire until `stop` is set, then end the present second. Raises when a part of the node fails."""
+        if self._publisher is None or self._recovery is None:
+            raise RuntimeError("start the node first")
+        self._metrics.active.set(1)
+        await run_beside(
+            self._run_generations(stop), self._publisher.run(), self._recovery.run(), self._stop_when(stop)
+        )
+
+    async def aclose(self) -> None:
+        """Drain what is in flight until the deadline, write the recovery point, close; say what is left."""
+        self._phase = "stopping"
+        self._metrics.active.set(0)
+        if self._generation is not None:
+            await self._generation.aclose()
+        if self._publisher is not None:
+            left = await self._publisher.drain(self._settings.drain_timeout_s)
+            if left:
+                log.warning("%d runs stayed without acknowledgement; the next start sends them again", left)
+        if self._recovery is not None:
+            await self._recovery.run_once()
+        await self._broker.aclose()
+        await self._web.aclose()
+        self._threads.shutdown(wait=True)
+
+    def status(self) -> NodeStatus:
+        """The node as it is now, also before `start` and after `aclose`."""
+        if self._publisher is None or self._settlement is None or self._generation is None:
+            return NodeStatus(broker_connected=self._broker.connected)
+        publisher, generation = self._publisher, self._generation
+        median, high = publisher.lateness_quantiles()
+        return NodeStatus(
+            ready=not self._why_not_ready(),
+            jobs=len(generation.wheel),
+            acknowledged=publisher.acknowledged,
+            duplicates=publisher.duplicates,
+            in_flight=publisher.in_flight,
+            watermark=self._settlement.watermark,
+            lateness_p50_s=median,
+            lateness_p99_s=high,
+            recent=publisher.recent(),
+            quarantined=len(generation.quarantine),
+            postgres_connected=generation.tailer.last_error is None,
+            broker_connected=self._broker.connected,
+        )
+
+    def _why_not_ready(self) -> str:
+        if self._phase != "publishing":
+            return self._phase
+        return "" if self._broker.connected else "NATS is away"
+
+    def _first_watermark(self, point: RecoveryPoint | None) -> int:
+        """Where draining begins: after the recovery point, or now on a first start."""
+        now = int(self._clock.now())
+        if point is None:
+            return now
+        if point.watermark > now:
+            log.warning("the recovery point lies %d s in the future", point.watermark - now)
+            return now - self._settings.catch_up_window_s
+        if now - point.watermark > OWED_MAX_S:
+            log.warning("the recovery point is %d s old: older runs are not owed", now - point.watermark)
+        return max(point.watermark, now - OWED_MAX_S)
+
+    async def _load(self, watermark: int, since: Cursor | None) -> Loaded:
+        """Load with a fresh wheel for each attempt, for as long as Postgres is away."""
+        backoff = Backoff(self._settings.retry_cap_s)
+        while True:
+            try:
+                return await self._load_once(watermark, since)
+            except (*LOST, ChangeLogError) as error:
+                pause_s = backoff.failed()
+                log.warning("jobs not loaded (%s); trying again in %.1f s", error or repr(error), pause_s)
+                await asyncio.sleep(pause_s)
+
+    async def _load_once(self, watermark: int, since: Cursor | None) -> Loaded:
+        wheel = Wheel(
+            watermark,
+            instance=self._settings.instance,
+            reply_prefix=self._broker.inbox,
+            catch_up_window_s=self._settings.catch_up_window_s,
+        )
+        tls = postgres_tls(self._settings)
+        connection = await connect(self._settings.postgres_dsn, ssl_context=tls)
+        try:
+            return await Loader(connection, wheel, self._threads).load(since)
+        finally:
+            await close(connection)
+
+    async def _compose(self, loaded: Loaded, bucket: KeyValue, watermark: int, window_s: float) -> None:
+        settlement = Settlement(watermark, loaded.cursor)
+        self._settlement = settlement
+        self._publisher = Publisher(
+            self._broker,
+            self._metrics,
+            self._clock,
+            max_in_flight=self._settings.max_in_flight,
+            reach_s=window_s - REACH_MARGIN_S,
+            on_settled=settlement.settle,
+        )
+        self._recovery = RecoveryWriter(bucket, lambda: RecoveryPoint(settlement.watermark, settlement.mark))
+        await self._publisher.start()
+        self._generation = self._generate(loaded)
+
+    def _generate(self, loaded: Loaded) -> Generation:
+        if self._publisher is None or self._settlement is None:
+            raise RuntimeError("start the node first")
+        return Generation(
+            loaded,
+            self._publisher,
+            self._settlement,
+            clock=self._clock,
+            metrics=self._metrics,
+            threads=self._threads,
+            watchdog_period_s=self._settings.watchdog_period_s,
+            tailer_options=self._tailer_options(),
+        )
+
+    def _tailer_options(self) -> dict[str, Any]:
+        return {
+            "dsn": self._settings.postgres_dsn,
+            "tail_poll_s": self._settings.tail_poll_s,
+            "retry_cap_s": self._settings.retry_cap_s,
+            "ssl_context": postgres_tls(self._settings),
+        }
+
+    async def _run_generations(self, stop: asyncio.Event) -> None:
+        while self._generation is not None and not stop.is_set():
+            try:
+                await self._generation.run()
+            except CursorVoid as void:
+                log.warning("loading the jobs again: %s", void)
+                await self._generation.aclose()
+                loaded = await unless_stopped(self._load(self._generation.wheel.now, None), stop)
+                if loaded is not None:
+                    self._generation = self._generate(loaded)
+
+    async def _stop_when(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        if self._publisher is not None:
+            self._publisher.stop_waiting()
+        if self._generation is not None:
+            self._generation.stop()

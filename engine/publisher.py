@@ -1,0 +1,308 @@
+"""From frames to acknowledged runs: every run has its own acknowledgement, and is sent until it has it.
+
+Bounded: `submit` waits while `max_in_flight` runs are open, which is how a slow broker slows the ticker
+and not the memory. What is resent has the same id, so the stream stores it once.
+"""
+
+import asyncio
+import json
+import logging
+import math
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mainspring.engine.broker import Ack, Broker
+from mainspring.engine.clock import Clock
+from mainspring.engine.frame import run_id, subject
+from mainspring.engine.inflight import RETRY_FIRST_S, RETRY_MAX_S, Batch, InFlight
+from mainspring.engine.metrics import Metrics
+from mainspring.engine.stored import StreamUnreadable
+from mainspring.wheel import Frames
+
+log = logging.getLogger(__name__)
+
+# A connection that took runs and answered nothing for this long is given up: its reader may be dead.
+SILENCE_MAX_S = 12.0
+# The stream's memory of ids is counted on for its duplicate window less this, and no longer.
+REACH_MARGIN_S = 15.0
+# Payloads may be 64 KiB each, so the number of runs alone does not bound the memory.
+IN_FLIGHT_BYTES_MAX = 64 * 1024**2
+
+_RESEND_PERIOD_S = 0.25
+_RECENT_RUNS = 20
+_RECENT_LATENESS = 4096
+_REFUSALS = {10077: "stream_full", 10167: "refused"}
+
+
+class BrokerClosed(Exception):
+    """The NATS client closed its connection for good, which it does on a refused login or permission."""
+
+
+class Acknowledged(NamedTuple):
+    """A run that the stream holds, for people to look at."""
+
+    run_id: str
+    subject: str
+    lateness_s: float
+
+
+class Publisher:
+    """Writes frames and counts acknowledgements.
+
+    `on_settled(second, runs)` is told of every run that needs no more work. `reach_s`: for how long after a
+    first sending a second one is known to collapse; after that the stream is read before anything is sent.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        metrics: Metrics,
+        clock: Clock,
+        *,
+        max_in_flight: int,
+        reach_s: float,
+        on_settled: Callable[[int, int], None],
+    ) -> None:
+        self._broker = broker
+        self._metrics = metrics
+        self._clock = clock
+        self._max_in_flight = max_in_flight
+        self._reach_s = reach_s
+        self._on_settled = on_settled
+        self._stored: set[str] = set()
+        self._flying = InFlight()
+        self._room = asyncio.Event()
+        self._closing = False
+        self._wake = asyncio.Event()
+        self._answered_at = clock.monotonic()
+        self._retry_s = RETRY_FIRST_S
+        self._recent: deque[tuple[Batch, int, float]] = deque(maxlen=_RECENT_RUNS)
+        self._lateness: deque[float] = deque(maxlen=_RECENT_LATENESS)
+        self.acknowledged = 0
+        self.duplicates = 0
+
+    def __repr__(self) -> str:
+        return f"Publisher({self._flying!r}, acknowledged={self.acknowledged})"
+
+    @property
+    def in_flight(self) -> int:
+        """Runs that are sent, or wait to be, and not acknowledged."""
+        return self._flying.runs
+
+    async def start(self) -> None:
+        """Listen for acknowledgements; call once the broker is connected."""
+        self._broker.on_ready = self._resend_all
+        await self._broker.subscribe_acks(self._on_ack)
+
+    def next_number(self) -> int:
+        """The reply number that the next submitted frames must begin with."""
+        return self._flying.next_number()
+
+    async def submit(self, frames: Frames) -> None:
+        """Send the frames of one drain call; returns once they are on their way and bounded in number.
+
+        The buffer is copied, so the caller may fill it again. While the broker is away the frames wait here.
+        """
+        if len(frames) == 0:
+            return
+        batch = self._flying.add(frames.second, bytes(frames.view()), frames.offsets())
+        self._metrics.in_flight.set(self._flying.runs)
+        self._set_aside_too_large(batch)
+        if self._stored:
+            self._settle_stored(batch, self._stored)
+        await self._send(batch)
+        while self._full() and not self._closing:
+            self._room.clear()
+            await self._room.wait()
+
+    async def run_once(self) -> None:
+        """Send again what was not answered in time."""
+        if self._broker.closed:
+            raise BrokerClosed("the NATS server ended the connection for good; see the log for its reason")
+        now = self._clock.monotonic()
+        await self._leave_silent_connection(now)
+        overdue = self._flying.overdue(now)
+        await self._look_up([batch for batch in overdue if self._beyond_reach(batch, now)])
+        for batch in overdue:
+            if self._beyond_reach(batch, now):
+                continue
+            if batch.first_sent_at is not None and not batch.refused:
+                self._error("timeout")
+            batch.refused = ""
+            await self._send(batch)
+
+    async def run(self) -> None:
+        """Resend for ever."""
+        while True:
+            await self.run_once()
+            self._wake.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_RESEND_PERIOD_S):
+                    await self._wake.wait()
+
+    def stop_waiting(self) -> None:
+        """Let `submit` return at once from now on: the node stops, and takes no more runs."""
+        self._closing = True
+        self._room.set()
+
+    async def drain(self, timeout_s: float) -> int:
+        """Wait until all is acknowledged; returns how many runs stayed open at the deadline."""
+        deadline = self._clock.monotonic() + timeout_s
+        while self._flying.runs and (left := deadline - self._clock.monotonic()) > 0:
+            self._room.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left, _RESEND_PERIOD_S)):
+                    await self._room.wait()
+            await self.run_once()
+        return self._flying.runs
+
+    def recent(self) -> list[Acknowledged]:
+        """The last runs that were acknowledged, newest last."""
+        return [_describe(batch.frame(index), lateness) for batch, index, lateness in self._recent]
+
+    def lateness_quantiles(self) -> tuple[float, float]:
+        """Median and 99th percentile of the last acknowledged runs, seconds; zeros before the first."""
+        if not self._lateness:
+            return 0.0, 0.0
+        median, high = np.percentile(np.fromiter(self._lateness, dtype=np.float64), (50, 99))
+        return float(median), float(high)
+
+    def know_stored(self, run_ids: set[str]) -> None:
+        """These runs are in the stream since before this node began: they are not sent again."""
+        self._stored = run_ids
+
+    def _full(self) -> bool:
+        return self._flying.runs >= self._max_in_flight or self._flying.size >= IN_FLIGHT_BYTES_MAX
+
+    async def _send(self, batch: Batch) -> None:
+        if batch.left == 0:
+            return
+        if await self._broker.write(batch.unacknowledged()):
+            batch.sent(self._clock.monotonic())
+        else:
+            batch.resend_at = math.inf  # until `_resend_all`, which every new connection calls
+            self._error("disconnected")
+
+    def _resend_all(self) -> None:
+        """The connection is new: nothing that was sent on the old one will be answered any more."""
+        now = self._clock.monotonic()
+        self._answered_at = now
+        for batch in self._flying:
+            batch.resend_at = now
+        self._wake.set()
+
+    async def _leave_silent_connection(self, now: float) -> None:
+        oldest = self._flying.oldest_sent_at()
+        if oldest is None or not self._broker.connected:
+            self._answered_at = now
+            return
+        if now - max(oldest, self._answered_at) > SILENCE_MAX_S:
+            log.warning("no answer from the broker for %.0f s: reconnecting", now - self._answered_at)
+            self._answered_at = now
+            await self._broker.reconnect()
+
+    def _beyond_reach(self, batch: Batch, now: float) -> bool:
+        return batch.first_sent_at is not None and now - batch.first_sent_at > self._reach_s
+
+    async def _look_up(self, batches: list[Batch]) -> None:
+        """Settle by reading the stream what may be older than its memory of ids; the rest is sent as new."""
+        if not batches or not self._broker.connected:
+            return
+        now = self._clock.monotonic()
+        oldest = min(batch.first_sent_at for batch in batches if batch.first_sent_at is not None)
+        try:
+            stored = await self._broker.stored_ids(self._clock.now() - (now - oldest))
+        except StreamUnreadable as error:
+            log.warning("%d batches of runs stay unsettled: %s", len(batches), error)
+            for batch in batches:
+                batch.resend_at = now + RETRY_MAX_S
+            return
+        for batch in batches:
+            self._settle_stored(batch, stored)
+            batch.first_sent_at = None
+            await self._send(batch)
+
+    def _settle_stored(self, batch: Batch, stored: set[str]) -> None:
+        for index, waiting in enumerate(batch.unacked):
+            if waiting and run_id(batch.frame(index)) in stored:
+                self._settle(batch, index, duplicate=True)
+
+    def _error(self, reason: str) -> None:
+        self._metrics.publish_errors.labels(reason).inc()
+
+    def _on_ack(self, ack: Ack) -> None:
+        self._answered_at = self._clock.monotonic()
+        found = self._flying.find(ack.number)
+        if found is None:
+            return
+        batch, index = found
+        answer = _parse(ack)
+        if answer.get("seq"):
+            self._settle(batch, index, duplicate=bool(answer.get("duplicate")))
+        else:
+            self._refused(batch, answer)
+
+    def _settle(self, batch: Batch, index: int, *, duplicate: bool) -> None:
+        lateness = self._clock.now() - batch.second
+        self._flying.settle(batch, index)
+        self._retry_s = RETRY_FIRST_S
+        self.acknowledged += 1
+        self._metrics.acknowledged.inc()
+        self._metrics.lateness.observe(lateness)
+        self._metrics.in_flight.set(self._flying.runs)
+        if duplicate:
+            self.duplicates += 1
+            self._metrics.duplicate.inc()
+        self._lateness.append(lateness)
+        self._recent.append((batch, index, lateness))
+        self._on_settled(batch.second, 1)
+        if not self._full():
+            self._room.set()
+
+    def _refused(self, batch: Batch, answer: dict[str, Any]) -> None:
+        reason = answer["reason"]
+        self._error(reason)
+        if not batch.refused:
+            log.warning("broker refused runs of second %d: %s; sending again", batch.second, answer["text"])
+            self._retry_s = min(2 * self._retry_s, RETRY_MAX_S)
+        batch.refused = reason
+        batch.retry_soon(self._clock.monotonic(), self._retry_s)
+
+    def _set_aside_too_large(self, batch: Batch) -> None:
+        """A message over the server's limit would cost the connection, and with it every other run."""
+        sizes = np.diff(batch.offsets)
+        for index in np.flatnonzero(sizes > self._broker.max_payload).tolist():
+            run = _describe(batch.frame(index), 0.0)
+            log.error(
+                "run %s of %d bytes is over the server's max_payload %d: set aside. Mend: raise max_payload",
+                run.run_id,
+                sizes[index],
+                self._broker.max_payload,
+            )
+            self._metrics.dead_letters.inc()
+            self._flying.settle(batch, index)
+            self._on_settled(batch.second, 1)
+
+
+def _parse(ack: Ack) -> dict[str, Any]:
+    """The publish acknowledgement, or `{"reason", "text"}` of a refusal."""
+    if ack.status is not None:
+        reason = "no_responders" if ack.status == "503" else "refused"
+        return {"reason": reason, "text": f"status {ack.status} (no stream listens there)"}
+    try:
+        answer = json.loads(ack.data)
+    except ValueError:
+        return {"reason": "refused", "text": f"unreadable answer {ack.data[:80]!r}"}
+    if isinstance(answer, dict) and "error" not in answer and "seq" in answer:
+        return answer
+    error = answer.get("error", {}) if isinstance(answer, dict) else {}
+    reason = _REFUSALS.get(error.get("err_code", 0), "refused")
+    return {"reason": reason, "text": error.get("description", str(answer)[:80])}
+
+
+def _describe(frame: bytes, lateness_s: float) -> Acknowledged:
+    return Acknowledged(run_id(frame), subject(frame), lateness_s)

@@ -1,0 +1,66 @@
+"""The HTTP side of a node: is it alive, is it ready, and its metrics."""
+
+import os
+from collections.abc import Callable
+
+from aiohttp import web
+
+from mainspring.engine.metrics import Metrics
+
+_PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class PortTaken(Exception):
+    """The HTTP address cannot be listened on."""
+
+
+class Web:
+    """Serves until `aclose`. `not_ready` gives the reason why the node is not ready, or an empty string."""
+
+    def __init__(self, metrics: Metrics, not_ready: Callable[[], str], *, host: str, port: int) -> None:
+        self._metrics = metrics
+        self._not_ready = not_ready
+        self._host = host
+        self._port = port
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/healthz", self._healthz),
+                web.get("/readyz", self._readyz),
+                web.get("/metrics", self._render),
+            ]
+        )
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
+
+    async def start(self) -> None:
+        """Listen; raises `PortTaken` naming the setting."""
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, self._host, self._port).start()
+        except OSError as error:
+            await self._runner.cleanup()
+            raise PortTaken(
+                f"http_host:http_port {self._host}:{self._port} cannot be listened on "
+                f"({os.strerror(error.errno or 0)}). Mend: set http_port to a free port"
+            ) from error
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        host, port = self._runner.addresses[0][:2]
+        return f"http://{host}:{port}"
+
+    async def aclose(self) -> None:
+        """Stop listening."""
+        await self._runner.cleanup()
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        if reason := self._not_ready():
+            return web.Response(status=503, text=f"not ready: {reason}\n")
+        return web.Response(text="ready\n")
+
+    async def _render(self, _: web.Request) -> web.Response:
+        return web.Response(body=self._metrics.render(), headers={"Content-Type": _PROMETHEUS})

@@ -1,0 +1,56 @@
+"""Runs between their sending and their acknowledgement."""
+
+import numpy as np
+
+from mainspring.engine.inflight import FRAMES_MAX, SILENCE_FIRST_S, Batch, InFlight
+
+
+def add(flying: InFlight, *frames: bytes, second: int = 7) -> Batch:
+    offsets = np.cumsum([0, *map(len, frames)]).astype(np.uint32)
+    return flying.add(second, b"".join(frames), offsets)
+
+
+def test_a_reply_number_finds_its_run_and_only_once() -> None:
+    flying = InFlight()
+    add(flying, b"a")
+    first = flying.next_number()
+    batch = add(flying, b"bb", b"ccc")
+    found = flying.find(first + 1)
+    assert found == (batch, 1)
+    flying.settle(*found)
+    assert flying.find(first + 1) is None
+    assert (flying.runs, batch.unacknowledged()) == (2, b"bb")
+
+
+def test_numbers_that_were_never_given_are_not_found() -> None:
+    flying = InFlight()
+    add(flying, b"a")
+    assert [flying.find(n) for n in (1, FRAMES_MAX - 1, FRAMES_MAX, 10**15)] == [None] * 4
+
+
+def test_a_settled_batch_is_forgotten_with_its_bytes() -> None:
+    flying = InFlight()
+    batch = add(flying, b"abc", b"de")
+    assert (flying.runs, flying.size) == (2, 5)
+    flying.settle(batch, 0)
+    flying.settle(batch, 1)
+    assert (flying.runs, flying.size, list(flying)) == (0, 0, [])
+
+
+def test_what_is_sent_again_is_the_open_rest_in_order() -> None:
+    flying = InFlight()
+    batch = add(flying, b"a", b"b", b"c", b"d")
+    flying.settle(batch, 2)
+    assert batch.unacknowledged() == b"abd"
+
+
+def test_silence_waits_longer_each_time_and_a_refusal_shortens_the_wait() -> None:
+    flying = InFlight()
+    batch = add(flying, b"a")
+    batch.sent(100.0)
+    assert (batch.resend_at, flying.overdue(100.0 + SILENCE_FIRST_S - 0.1)) == (100.0 + SILENCE_FIRST_S, [])
+    batch.sent(103.0)
+    assert batch.resend_at == 103.0 + 2 * SILENCE_FIRST_S
+    batch.retry_soon(103.0, 0.25)
+    assert flying.overdue(103.25) == [batch]
+    assert batch.first_sent_at == 100.0

@@ -1,0 +1,293 @@
+"""The publisher against a real broker: every run is stored once, through every outage."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import nats as nats_client
+import numpy as np
+import pytest
+from nats.js.api import DiscardPolicy, StreamConfig
+from numpy.typing import NDArray
+
+from mainspring.engine.broker import Broker, StreamUnfit
+from mainspring.engine.clock import SystemClock
+from mainspring.engine.config import Settings, load_settings
+from mainspring.engine.embedded import EmbeddedNats
+from mainspring.engine.metrics import Metrics
+from mainspring.engine.publisher import Publisher
+from mainspring.wheel import CATCH_UP_NONE, DEFINITION, KIND_INTERVAL, NEVER, OP_LOAD, Frames, Wheel
+
+SECOND = 1_764_500_000
+INSTANCES = count()
+
+
+@dataclass
+class Bench:
+    """A publisher on a stream of its own, and a wheel whose every job is due each second."""
+
+    broker: Broker
+    publisher: Publisher
+    metrics: Metrics
+    settings: Settings
+    wheel: Wheel
+    settled: Counter[int] = field(default_factory=Counter)
+
+    async def publish_second(self) -> int:
+        """Drain the next second into the publisher; gives how many runs it had."""
+        second, runs, complete = self.wheel.now + 1, 0, False
+        while not complete:
+            frames = Frames()
+            frames.reset(self.publisher.next_number())
+            complete = self.wheel.drain(second, second, frames)
+            runs += len(frames)
+            await self.publisher.submit(frames)
+        return runs
+
+    async def all_settled(self, runs: int, timeout_s: float = 30) -> None:
+        """Wait until so many runs are settled, with the resending loop at work."""
+        async with asyncio.timeout(timeout_s):
+            while self.settled.total() < runs:
+                await self.publisher.run_once()
+                await asyncio.sleep(0.02)
+
+    async def stored(self) -> int:
+        """Messages in the stream."""
+        client = await nats_client.connect(self.settings.nats_url)
+        info = await client.jetstream().stream_info(self.broker.stream)
+        await client.close()
+        return info.state.messages
+
+
+async def bench_on(
+    url: str, jobs: int = 50, reach_s: float = 100, max_in_flight: int = 16_384, deaf: bool = False
+) -> Bench:
+    settings = load_settings({"nats_url": url, "instance": f"publisher{next(INSTANCES)}"})
+    broker = Broker(settings)
+    await broker.connect()
+    await broker.ensure_stream()
+    settled: Counter[int] = Counter()
+    metrics = Metrics()
+
+    def on_settled(second: int, runs: int) -> None:
+        settled[second] += runs
+
+    publisher = Publisher(
+        broker,
+        metrics,
+        SystemClock(),
+        max_in_flight=max_in_flight,
+        reach_s=reach_s,
+        on_settled=on_settled,
+    )
+    if not deaf:
+        await publisher.start()
+    wheel = Wheel(SECOND, instance=settings.instance, reply_prefix=broker.inbox)
+    wheel.apply(every_second(wheel, jobs), b"")
+    return Bench(broker, publisher, metrics, settings, wheel, settled)
+
+
+def every_second(wheel: Wheel, jobs: int) -> NDArray[np.void]:
+    rows = np.zeros(jobs, dtype=DEFINITION)
+    rows["id"] = np.arange(1, jobs + 1)
+    rows["every_s"] = 1
+    rows["kind"] = KIND_INTERVAL
+    rows["op"] = OP_LOAD
+    rows["enabled"] = 1
+    rows["catch_up"] = CATCH_UP_NONE
+    rows["route"] = wheel.route("test.fast")
+    rows["run_at"] = rows["ends_at"] = NEVER
+    rows["starts_at"] = rows["boost_until"] = -(2**63)
+    rows["phase_s"] = rows["jitter_s"] = -1
+    return rows
+
+
+@pytest.fixture
+async def bench(nats_url: str) -> AsyncIterator[Bench]:
+    made = await bench_on(nats_url)
+    yield made
+    await made.broker.aclose()
+
+
+@pytest.fixture
+async def own_bench(own_nats: EmbeddedNats) -> AsyncIterator[Bench]:
+    made = await bench_on(own_nats.url)
+    yield made
+    await made.broker.aclose()
+
+
+async def test_every_run_is_acknowledged_and_stored_once(bench: Bench) -> None:
+    for _ in range(3):
+        await bench.publish_second()
+    await bench.all_settled(150)
+    assert bench.settled == {SECOND + 1: 50, SECOND + 2: 50, SECOND + 3: 50}
+    assert (bench.publisher.acknowledged, bench.publisher.duplicates, bench.publisher.in_flight) == (
+        150,
+        0,
+        0,
+    )
+    assert await bench.stored() == 150
+
+
+async def test_the_same_run_from_a_second_engine_counts_as_a_duplicate(bench: Bench) -> None:
+    await bench.publish_second()
+    again = Wheel(SECOND, instance=bench.settings.instance, reply_prefix=bench.broker.inbox)
+    again.apply(every_second(again, 50), b"")
+    bench.wheel = again
+    await bench.publish_second()
+    await bench.all_settled(100)
+    assert bench.publisher.duplicates == 50
+    assert await bench.stored() == 50
+
+
+async def test_runs_of_a_killed_broker_are_stored_once_after_its_restart(
+    own_bench: Bench, own_nats: EmbeddedNats
+) -> None:
+    await own_bench.publish_second()
+    await own_nats.kill()
+    for _ in range(4):
+        await own_bench.publish_second()
+    assert own_bench.publisher.in_flight >= 200
+    await own_nats.start()
+    await own_bench.all_settled(250, timeout_s=60)
+    assert await own_bench.stored() == 250
+
+
+async def test_a_frozen_broker_is_left_and_found_again(own_bench: Bench, own_nats: EmbeddedNats) -> None:
+    await own_bench.publish_second()
+    await own_bench.all_settled(50)
+    own_nats.freeze()
+    await own_bench.publish_second()
+    await asyncio.sleep(2)
+    own_nats.thaw()
+    await own_bench.all_settled(100, timeout_s=60)
+    assert await own_bench.stored() == 100
+
+
+async def test_runs_wait_while_the_stream_is_missing(bench: Bench) -> None:
+    client = await nats_client.connect(bench.settings.nats_url)
+    await client.jetstream().delete_stream(bench.broker.stream)
+    await bench.publish_second()
+    async with asyncio.timeout(10):
+        while bench.metrics.publish_errors.labels("no_responders")._value.get() == 0:
+            await asyncio.sleep(0.02)
+    assert bench.publisher.in_flight == 50
+    await bench.broker.ensure_stream()
+    await bench.all_settled(50)
+    assert await bench.stored() == 50
+    await client.close()
+
+
+async def test_a_full_stream_delays_runs_and_loses_none(bench: Bench) -> None:
+    client = await nats_client.connect(bench.settings.nats_url)
+    jetstream = client.jetstream()
+    config = (await jetstream.stream_info(bench.broker.stream)).config
+    await jetstream.update_stream(config, max_msgs=20, discard=DiscardPolicy.NEW)
+    await bench.publish_second()
+    async with asyncio.timeout(10):
+        while bench.metrics.publish_errors.labels("stream_full")._value.get() == 0:
+            await asyncio.sleep(0.02)
+    assert bench.settled.total() <= 20
+    await jetstream.update_stream(config, max_msgs=-1, discard=DiscardPolicy.OLD)
+    await bench.all_settled(50)
+    assert await bench.stored() == 50
+    await client.close()
+
+
+async def test_submitting_waits_while_too_many_runs_are_open(own_nats: EmbeddedNats) -> None:
+    bench = await bench_on(own_nats.url, max_in_flight=100)
+    own_nats.freeze()
+    await bench.publish_second()
+    submitting = asyncio.create_task(bench.publish_second())
+    done, _ = await asyncio.wait([submitting], timeout=0.5)
+    assert not done
+    own_nats.thaw()
+    await bench.all_settled(100)
+    await submitting
+    await bench.broker.aclose()
+
+
+async def test_what_is_older_than_the_streams_memory_is_looked_up_before_it_is_sent_again(
+    own_nats: EmbeddedNats,
+) -> None:
+    bench = await bench_on(own_nats.url, reach_s=0.2, deaf=True)
+    client = await nats_client.connect(own_nats.url)
+    # A stream that remembers ids for a moment only: a resend would be stored twice.
+    await client.jetstream().update_stream(
+        (await client.jetstream().stream_info(bench.broker.stream)).config, duplicate_window=0.1
+    )
+    await bench.publish_second()
+    async with asyncio.timeout(10):
+        while await bench.stored() < 50:
+            await asyncio.sleep(0.02)
+    await asyncio.sleep(0.5)
+    await bench.publisher.start()
+    bench.publisher._resend_all()
+    await bench.all_settled(50)
+    assert bench.publisher.duplicates == 50
+    assert await bench.stored() == 50
+    await client.close()
+    await bench.broker.aclose()
+
+
+async def test_runs_known_to_be_stored_are_not_sent_again(bench: Bench) -> None:
+    bench.publisher.know_stored({f"{job_id}@{SECOND + 1}" for job_id in range(1, 41)})
+    await bench.publish_second()
+    await bench.all_settled(50)
+    assert await bench.stored() == 10
+
+
+async def test_a_run_over_the_servers_limit_is_set_aside_and_the_others_go_on(own_nats: EmbeddedNats) -> None:
+    bench = await bench_on(own_nats.url, jobs=3)
+    rows = every_second(bench.wheel, 1)
+    texts = b'"' + b"x" * 60_000 + b'"'
+    rows["data_len"] = len(texts)
+    bench.wheel.apply(rows, texts)
+    bench.broker._frames._max_payload = 50_000
+    await bench.publish_second()
+    await bench.all_settled(3)
+    assert bench.metrics.dead_letters._value.get() == 1
+    assert await bench.stored() == 2
+    await bench.broker.aclose()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"duplicate_window": 60}, "duplicate window of 60 s is under"),
+        ({"subjects": ["other.>"]}, "does not take"),
+        ({"no_ack": True, "duplicate_window": 120}, "no_ack"),
+    ],
+)
+async def test_a_stream_that_cannot_keep_the_promise_is_refused(
+    nats_url: str, change: dict[str, object], reason: str
+) -> None:
+    settings = load_settings({"nats_url": nats_url, "instance": f"unfit{next(INSTANCES)}"})
+    client = await nats_client.connect(nats_url)
+    config = {
+        "name": settings.instance.upper(),
+        "subjects": [f"{settings.instance}.run.>"],
+        "duplicate_window": 120,
+    }
+    await client.jetstream().add_stream(StreamConfig(**(config | change)))  # type: ignore[arg-type]
+    broker = Broker(settings)
+    await broker.connect()
+    with pytest.raises(StreamUnfit, match=reason):
+        await broker.ensure_stream()
+    await broker.aclose()
+    await client.close()
+
+
+async def test_a_broker_without_room_for_the_stream_is_refused_with_the_mend(server_folder: Path) -> None:
+    server = EmbeddedNats(server_folder)
+    server._config = lambda: EmbeddedNats._config(server).replace("1TB", "1GB")  # type: ignore[method-assign]
+    await server.start()
+    broker = Broker(load_settings({"nats_url": server.url}))
+    await broker.connect()
+    with pytest.raises(StreamUnfit, match=r"insufficient storage.*max_file_store"):
+        await broker.ensure_stream()
+    await broker.aclose()
+    await server.stop()
