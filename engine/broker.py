@@ -133,8 +133,8 @@ class Broker:
         except APIError as error:
             raise StreamUnfit(
                 f"stream {self.stream} cannot be created: {error.description}. It reserves "
-                f"{MAX_BYTES >> 30} GiB of file storage. Mend: raise JetStream's max_file_store, or create the "
-                "stream yourself as you need it"
+                f"{MAX_BYTES >> 30} GiB of file storage. Mend: raise JetStream's max_file_store, "
+                "or create the stream yourself as you need it"
             ) from error
 
     async def bucket(self) -> KeyValue:

@@ -1,36 +1,38 @@
 """All commands under one roof, and the way an error leaves the program."""
 
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
-from mainspring.engine.cli.config import config_command
-from mainspring.engine.cli.db import app as db_app
-from mainspring.engine.cli.demo import demo_command
-from mainspring.engine.cli.failures import explain, status_of
-from mainspring.engine.cli.help_text import prepare_help
-from mainspring.engine.cli.jobs import app as jobs_app
-from mainspring.engine.cli.next import next_command
-from mainspring.engine.cli.run import run_command
-from mainspring.engine.cli.tail import tail_command
+from mainspring.engine.cli.lazy import LazyGroup
+
+_HERE = "mainspring.engine.cli"
+
+
+class Commands(LazyGroup):
+    """Everything that `mainspring` can do."""
+
+    commands_at: ClassVar[dict[str, str]] = {
+        "demo": f"{_HERE}.demo:demo_command",
+        "run": f"{_HERE}.run:run_command",
+        "jobs": f"{_HERE}.jobs:app",
+        "next": f"{_HERE}.next:next_command",
+        "tail": f"{_HERE}.tail:tail_command",
+        "db": f"{_HERE}.db:app",
+        "config": f"{_HERE}.config:config_command",
+    }
+
 
 app = typer.Typer(
     name="mainspring",
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with `mainspring demo`. Every command explains itself: `mainspring jobs add --help`.",
 )
-app.command("demo")(demo_command)
-app.command("run")(run_command)
-app.add_typer(jobs_app, name="jobs")
-app.command("next")(next_command)
-app.command("tail")(tail_command)
-app.add_typer(db_app, name="db")
-app.command("config")(config_command)
-prepare_help(app)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,6 +42,8 @@ def main(arguments: list[str] | None = None) -> int:
     except SystemExit as ended:
         return _status(ended.code)
     except Exception as error:
+        from mainspring.engine.cli.failures import explain, status_of  # noqa: PLC0415 (it imports every driver)
+
         status = status_of(error)
         if status is None:
             raise

@@ -8,7 +8,12 @@ from mainspring.changelog_tailer import schema
 from mainspring.engine.cli.options import POSTGRES, JsonOption, Target, run_async, takes_settings
 from mainspring.engine.tls import postgres_tls
 
-app = typer.Typer(no_args_is_help=True, help="The schema in Postgres: create it, upgrade it, look at it.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="The schema in Postgres: create it, upgrade it, look at it.",
+    rich_markup_mode="rich",
+    add_completion=False,
+)
 
 
 @app.command("init")

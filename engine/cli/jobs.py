@@ -18,7 +18,10 @@ from mainspring.engine.jobs.store import Job, JobStore
 from mainspring.engine.jobs.upcoming import upcoming
 
 app = typer.Typer(
-    no_args_is_help=True, help="Add, change, look at, import and export jobs.", rich_markup_mode="rich"
+    no_args_is_help=True,
+    help="Add, change, look at, import and export jobs.",
+    rich_markup_mode="rich",
+    add_completion=False,
 )
 app.command("import")(import_command)
 app.command("export")(export_command)

@@ -121,6 +121,10 @@ def next_command(
         str | None,
         typer.Option("--batch", metavar="FILE", help="Answer each JSON line of the file, or of - (stdin)."),
     ] = None,
+    embedded: Annotated[  # noqa: ARG001
+        Path | None,
+        typer.Option("--embedded", metavar="DIR", help="Taken as by every command; no server is needed."),
+    ] = None,
 ) -> None:
     """Print the next instants of a schedule, without a database.
 

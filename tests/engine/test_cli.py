@@ -50,11 +50,9 @@ def test_every_command_explains_itself(command: tuple[str, ...], capsys: pytest.
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_every_command_but_next_takes_embedded(
-    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_command_takes_embedded(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     main([*command, "--help"])
-    assert ("--embedded" in capsys.readouterr().out) == (command != ("next",))
+    assert "--embedded" in capsys.readouterr().out
 
 
 def test_an_unknown_flag_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
