@@ -10,13 +10,14 @@ from nats.js.kv import KeyValue
 
 from mainspring.changelog_tailer import LOST, ChangeLogError, Cursor, CursorVoid, close, connect
 from mainspring.changelog_tailer.backoff import Backoff
+from mainspring.engine.acknowledged import Acknowledged
 from mainspring.engine.broker import Broker
 from mainspring.engine.clock import Clock, SystemClock
 from mainspring.engine.config import Settings
 from mainspring.engine.generation import Generation
 from mainspring.engine.loading import Loaded, Loader
 from mainspring.engine.metrics import Metrics
-from mainspring.engine.publisher import REACH_MARGIN_S, Acknowledged, Publisher
+from mainspring.engine.publisher import REACH_MARGIN_S, Publisher
 from mainspring.engine.recovery import RecoveryPoint, RecoveryWriter, read_recovery_point
 from mainspring.engine.settlement import Settlement
 from mainspring.engine.stopping import run_beside, unless_stopped
@@ -87,7 +88,8 @@ class Node:
         loaded = await self._load(watermark, point.cursor if point else None)
         await self._compose(loaded, bucket, watermark, window_s)
         if point is not None and self._publisher is not None:
-            self._publisher.know_stored(await self._broker.stored_ids(watermark))
+            stored = await self._broker.stored_ids(watermark)
+            self._publisher.know_stored(stored, until=int(self._clock.now()))
         self._phase = "publishing"
 
     async def run_until(self, stop: asyncio.Event) -> None:
@@ -120,17 +122,17 @@ class Node:
         if self._publisher is None or self._settlement is None or self._generation is None:
             return NodeStatus(broker_connected=self._broker.connected)
         publisher, generation = self._publisher, self._generation
-        median, high = publisher.lateness_quantiles()
+        median, high = publisher.acknowledged.lateness_quantiles()
         return NodeStatus(
             ready=not self._why_not_ready(),
             jobs=len(generation.wheel),
-            acknowledged=publisher.acknowledged,
-            duplicates=publisher.duplicates,
+            acknowledged=publisher.acknowledged.count,
+            duplicates=publisher.acknowledged.duplicates,
             in_flight=publisher.in_flight,
             watermark=self._settlement.watermark,
             lateness_p50_s=median,
             lateness_p99_s=high,
-            recent=publisher.recent(),
+            recent=publisher.acknowledged.last(),
             quarantined=len(generation.quarantine),
             postgres_connected=generation.tailer.last_error is None,
             broker_connected=self._broker.connected,

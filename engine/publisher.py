@@ -5,19 +5,18 @@ and not the memory. What is resent has the same id, so the stream stores it once
 """
 
 import asyncio
-import json
 import logging
 import math
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
 
 import numpy as np
 
+from mainspring.engine.acknowledged import AcknowledgedRuns
+from mainspring.engine.answers import Answer, read_answer
 from mainspring.engine.broker import Ack, Broker
 from mainspring.engine.clock import Clock
-from mainspring.engine.frame import run_id, subject
+from mainspring.engine.frame import run_id
 from mainspring.engine.inflight import RETRY_FIRST_S, RETRY_MAX_S, Batch, InFlight
 from mainspring.engine.metrics import Metrics
 from mainspring.engine.stored import StreamUnreadable
@@ -33,21 +32,10 @@ REACH_MARGIN_S = 15.0
 IN_FLIGHT_BYTES_MAX = 64 * 1024**2
 
 _RESEND_PERIOD_S = 0.25
-_RECENT_RUNS = 20
-_RECENT_LATENESS = 4096
-_REFUSALS = {10077: "stream_full", 10167: "refused"}
 
 
 class BrokerClosed(Exception):
     """The NATS client closed its connection for good, which it does on a refused login or permission."""
-
-
-class Acknowledged(NamedTuple):
-    """A run that the stream holds, for people to look at."""
-
-    run_id: str
-    subject: str
-    lateness_s: float
 
 
 class Publisher:
@@ -74,19 +62,17 @@ class Publisher:
         self._reach_s = reach_s
         self._on_settled = on_settled
         self._stored: set[str] = set()
+        self._stored_until = 0
         self._flying = InFlight()
         self._room = asyncio.Event()
         self._closing = False
         self._wake = asyncio.Event()
         self._answered_at = clock.monotonic()
         self._retry_s = RETRY_FIRST_S
-        self._recent: deque[tuple[Batch, int, float]] = deque(maxlen=_RECENT_RUNS)
-        self._lateness: deque[float] = deque(maxlen=_RECENT_LATENESS)
-        self.acknowledged = 0
-        self.duplicates = 0
+        self.acknowledged = AcknowledgedRuns()
 
     def __repr__(self) -> str:
-        return f"Publisher({self._flying!r}, acknowledged={self.acknowledged})"
+        return f"Publisher({self._flying!r}, acknowledged={self.acknowledged.count})"
 
     @property
     def in_flight(self) -> int:
@@ -112,8 +98,7 @@ class Publisher:
         batch = self._flying.add(frames.second, bytes(frames.view()), frames.offsets())
         self._metrics.in_flight.set(self._flying.runs)
         self._set_aside_too_large(batch)
-        if self._stored:
-            self._settle_stored(batch, self._stored)
+        self._leave_out_stored(batch)
         await self._send(batch)
         while self._full() and not self._closing:
             self._room.clear()
@@ -152,7 +137,9 @@ class Publisher:
     async def drain(self, timeout_s: float) -> int:
         """Wait until all is acknowledged; returns how many runs stayed open at the deadline."""
         deadline = self._clock.monotonic() + timeout_s
-        while self._flying.runs and (left := deadline - self._clock.monotonic()) > 0:
+        while (
+            self._flying.runs and not self._broker.closed and (left := deadline - self._clock.monotonic()) > 0
+        ):
             self._room.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(left, _RESEND_PERIOD_S)):
@@ -160,20 +147,9 @@ class Publisher:
             await self.run_once()
         return self._flying.runs
 
-    def recent(self) -> list[Acknowledged]:
-        """The last runs that were acknowledged, newest last."""
-        return [_describe(batch.frame(index), lateness) for batch, index, lateness in self._recent]
-
-    def lateness_quantiles(self) -> tuple[float, float]:
-        """Median and 99th percentile of the last acknowledged runs, seconds; zeros before the first."""
-        if not self._lateness:
-            return 0.0, 0.0
-        median, high = np.percentile(np.fromiter(self._lateness, dtype=np.float64), (50, 99))
-        return float(median), float(high)
-
-    def know_stored(self, run_ids: set[str]) -> None:
-        """These runs are in the stream since before this node began: they are not sent again."""
-        self._stored = run_ids
+    def know_stored(self, run_ids: set[str], until: int) -> None:
+        """These runs of seconds up to `until` were stored before this node began: they are not sent again."""
+        self._stored, self._stored_until = run_ids, until
 
     def _full(self) -> bool:
         return self._flying.runs >= self._max_in_flight or self._flying.size >= IN_FLIGHT_BYTES_MAX
@@ -226,6 +202,12 @@ class Publisher:
             batch.first_sent_at = None
             await self._send(batch)
 
+    def _leave_out_stored(self, batch: Batch) -> None:
+        if batch.second > self._stored_until:
+            self._stored = set()
+        elif self._stored:
+            self._settle_stored(batch, self._stored)
+
     def _settle_stored(self, batch: Batch, stored: set[str]) -> None:
         for index, waiting in enumerate(batch.unacked):
             if waiting and run_id(batch.frame(index)) in stored:
@@ -240,9 +222,9 @@ class Publisher:
         if found is None:
             return
         batch, index = found
-        answer = _parse(ack)
-        if answer.get("seq"):
-            self._settle(batch, index, duplicate=bool(answer.get("duplicate")))
+        answer = read_answer(ack.data, ack.status)
+        if answer.stored:
+            self._settle(batch, index, duplicate=answer.duplicate)
         else:
             self._refused(batch, answer)
 
@@ -250,59 +232,34 @@ class Publisher:
         lateness = self._clock.now() - batch.second
         self._flying.settle(batch, index)
         self._retry_s = RETRY_FIRST_S
-        self.acknowledged += 1
+        self.acknowledged.note(batch, index, lateness, duplicate=duplicate)
         self._metrics.acknowledged.inc()
         self._metrics.lateness.observe(lateness)
         self._metrics.in_flight.set(self._flying.runs)
         if duplicate:
-            self.duplicates += 1
             self._metrics.duplicate.inc()
-        self._lateness.append(lateness)
-        self._recent.append((batch, index, lateness))
         self._on_settled(batch.second, 1)
         if not self._full():
             self._room.set()
 
-    def _refused(self, batch: Batch, answer: dict[str, Any]) -> None:
-        reason = answer["reason"]
-        self._error(reason)
+    def _refused(self, batch: Batch, answer: Answer) -> None:
+        self._error(answer.reason)
         if not batch.refused:
-            log.warning("broker refused runs of second %d: %s; sending again", batch.second, answer["text"])
+            log.warning("broker refused runs of second %d: %s; sending again", batch.second, answer.text)
             self._retry_s = min(2 * self._retry_s, RETRY_MAX_S)
-        batch.refused = reason
+        batch.refused = answer.reason
         batch.retry_soon(self._clock.monotonic(), self._retry_s)
 
     def _set_aside_too_large(self, batch: Batch) -> None:
         """A message over the server's limit would cost the connection, and with it every other run."""
         sizes = np.diff(batch.offsets)
         for index in np.flatnonzero(sizes > self._broker.max_payload).tolist():
-            run = _describe(batch.frame(index), 0.0)
             log.error(
                 "run %s of %d bytes is over the server's max_payload %d: set aside. Mend: raise max_payload",
-                run.run_id,
+                run_id(batch.frame(index)),
                 sizes[index],
                 self._broker.max_payload,
             )
             self._metrics.dead_letters.inc()
             self._flying.settle(batch, index)
             self._on_settled(batch.second, 1)
-
-
-def _parse(ack: Ack) -> dict[str, Any]:
-    """The publish acknowledgement, or `{"reason", "text"}` of a refusal."""
-    if ack.status is not None:
-        reason = "no_responders" if ack.status == "503" else "refused"
-        return {"reason": reason, "text": f"status {ack.status} (no stream listens there)"}
-    try:
-        answer = json.loads(ack.data)
-    except ValueError:
-        return {"reason": "refused", "text": f"unreadable answer {ack.data[:80]!r}"}
-    if isinstance(answer, dict) and "error" not in answer and "seq" in answer:
-        return answer
-    error = answer.get("error", {}) if isinstance(answer, dict) else {}
-    reason = _REFUSALS.get(error.get("err_code", 0), "refused")
-    return {"reason": reason, "text": error.get("description", str(answer)[:80])}
-
-
-def _describe(frame: bytes, lateness_s: float) -> Acknowledged:
-    return Acknowledged(run_id(frame), subject(frame), lateness_s)

@@ -1,0 +1,41 @@
+"""What the broker answers to a published run."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+STREAM_FULL = 10077
+_NO_RESPONDERS = "503"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Stored, or refused for a `reason` (a metric's label) that `text` explains."""
+
+    stored: bool
+    duplicate: bool = False
+    reason: str = ""
+    text: str = ""
+
+
+def read_answer(data: bytes, status: str | None) -> Answer:
+    """Only a publish acknowledgement with a sequence number means stored; anything else is a refusal."""
+    if status is not None:
+        reason = "no_responders" if status == _NO_RESPONDERS else "refused"
+        return Answer(False, reason=reason, text=f"status {status}: no stream listens there")
+    try:
+        answer = json.loads(data)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        return Answer(False, reason="refused", text=f"unreadable answer {data[:80]!r}")
+    if answer.get("seq") and "error" not in answer:
+        return Answer(True, duplicate=bool(answer.get("duplicate")))
+    return _refusal(answer.get("error"))
+
+
+def _refusal(error: Any) -> Answer:
+    if not isinstance(error, dict):
+        return Answer(False, reason="refused", text="neither an acknowledgement nor an error")
+    reason = "stream_full" if error.get("err_code") == STREAM_FULL else "refused"
+    return Answer(False, reason=reason, text=str(error.get("description", error)))
