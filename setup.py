@@ -4,6 +4,7 @@ The packages live at the top level of the checkout but are called ``mainspring.*
 ``.pxd`` by its package, so a tree of links under ``build/ns`` shows it the layout that is installed.
 """
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -44,9 +45,12 @@ def extensions() -> list[Extension]:
 
 
 link_namespace()
+CORES = len(os.sched_getaffinity(0))
 setup(
+    options={"build_ext": {"parallel": CORES}},
     ext_modules=cythonize(
         extensions(),
+        nthreads=CORES,
         include_path=[str(NAMESPACE)],
         build_dir="build/cython",
         language_level=3,
