@@ -7,6 +7,7 @@ of them, with names for months and weekdays, ranges that wrap round the end of a
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from mainspring.wheel.errors import ScheduleError
 
@@ -133,7 +134,7 @@ def _words(expression: str) -> Iterator[tuple[str, int]]:
 
 
 def _require_five(expression: str, words: list[str]) -> None:
-    problem_and_mend = _slip(words[0].lower() if words else "") or _miscount(len(words))
+    problem_and_mend = _slip(words[0].lower() if words else "") or _torn_list(words) or _miscount(len(words))
     if problem_and_mend:
         raise ScheduleError("cron expression", expression, *problem_and_mend)
 
@@ -148,6 +149,14 @@ def _slip(first: str) -> tuple[str, str] | None:
         return "is not an alias", f"did you mean @{first}?"
     if "=" in first:
         return "carries a setting", f"set the time zone in tz, and {FIVE_FIELDS}"
+    return None
+
+
+def _torn_list(words: list[str]) -> tuple[str, str] | None:
+    """Somebody wrote a list as in prose, with a space after the comma."""
+    for word, following in pairwise(words):
+        if len(words) > 5 and (word.endswith(",") or following.startswith(",")):
+            return f"has a space in the list '{word} {following}'", f"write {word}{following}"
     return None
 
 

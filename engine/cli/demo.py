@@ -55,9 +55,9 @@ async def _demo(target: Target, jobs: int, seconds: float | None) -> None:
     configure_logs(target.load().settings.log_format, logging.WARNING)
     console.print(f"starting Postgres and NATS in {target.embedded} ...")
     async with target.settings() as found:
-        settings = _with_http_port(found, target)
         console.print(f"making the schema and {jobs:,} sample jobs ...")
-        await unless_stopped(_prepare(settings, jobs), stop)
+        await unless_stopped(_prepare(found, jobs), stop)
+        settings = _with_http_port(found, target)
         node = Node(settings)
         try:
             await unless_stopped(node.start(), stop)

@@ -88,6 +88,8 @@ MESSAGES = [
     ("0 0 * * 5L", "cron weekday: '5L' at character 9 is not supported yet"),
     ("0 0 ? * 1", "cron day of month: '?' at character 5 is not supported yet; write * for any day"),
     ("H * * * *", "cron minute: 'H' at character 1 is not supported yet"),
+    ("0 22, 10 * * *", "'0 22, 10 * * *' has a space in the list '22, 10'; write 22,10"),
+    ("0 22 ,10 * * *", "'0 22 ,10 * * *' has a space in the list '22 ,10'; write 22,10"),
     ("0 0 0 1 1 *", "'0 0 0 1 1 *' has 6 fields, and a field of seconds is not supported yet"),
     (
         "0 0 30 2 *",
