@@ -1,6 +1,7 @@
 """What the broker answers to a published run."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +19,15 @@ class Answer:
     text: str = ""
 
 
+_STORED, _DUPLICATE = Answer(True), Answer(True, duplicate=True)
+# The server's own spelling, which nearly every answer has: a JSON parser would cost several times as much.
+_PLAIN = re.compile(rb'\{"stream":"[^"]+", ?"seq":[1-9]\d*(,"duplicate": ?true)?\}').fullmatch
+
+
 def read_answer(data: bytes, status: str | None) -> Answer:
     """Only a publish acknowledgement with a sequence number means stored; anything else is a refusal."""
+    if plain := _PLAIN(data):
+        return _DUPLICATE if plain[1] else _STORED
     if status is not None:
         reason = "no_responders" if status == _NO_RESPONDERS else "refused"
         return Answer(False, reason=reason, text=f"status {status}: no stream listens there")

@@ -70,6 +70,8 @@ class Publisher:
         self._answered_at = clock.monotonic()
         self._retry_s = RETRY_FIRST_S
         self.acknowledged = AcknowledgedRuns()
+        self._unreported: list[float] = []
+        self._duplicates_reported = 0
 
     def __repr__(self) -> str:
         return f"Publisher({self._flying!r}, acknowledged={self.acknowledged.count})"
@@ -233,14 +235,22 @@ class Publisher:
         self._flying.settle(batch, index)
         self._retry_s = RETRY_FIRST_S
         self.acknowledged.note(batch, index, lateness, duplicate=duplicate)
-        self._metrics.acknowledged.inc()
-        self._metrics.lateness.observe(lateness)
-        self._metrics.in_flight.set(self._flying.runs)
-        if duplicate:
-            self._metrics.duplicate.inc()
+        if not self._unreported:
+            asyncio.get_running_loop().call_soon(self._report)
+        self._unreported.append(lateness)
         self._on_settled(batch.second, 1)
         if not self._full():
             self._room.set()
+
+    def _report(self) -> None:
+        """Tell the metrics of all that was acknowledged in one turn of the loop."""
+        lateness = np.array(self._unreported)
+        self._unreported.clear()
+        self._metrics.lateness.observe(lateness)
+        self._metrics.acknowledged.inc(len(lateness))
+        self._metrics.duplicate.inc(self.acknowledged.duplicates - self._duplicates_reported)
+        self._duplicates_reported = self.acknowledged.duplicates
+        self._metrics.in_flight.set(self._flying.runs)
 
     def _refused(self, batch: Batch, answer: Answer) -> None:
         self._error(answer.reason)

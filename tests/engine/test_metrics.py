@@ -1,0 +1,33 @@
+"""The metrics that are counted in bulk say what the client library would say."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+
+from mainspring.engine.metrics import ArrayHistogram, Metrics
+
+BUCKETS = (0.5, 1.0, 2.0)
+
+
+@given(st.lists(st.sampled_from([-1.0, 0.0, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 100.0])))
+def test_an_array_histogram_is_exposed_like_the_librarys_own(values: list[float]) -> None:
+    own, library = CollectorRegistry(), CollectorRegistry()
+    histogram = ArrayHistogram("late", "text", buckets=BUCKETS)
+    own.register(histogram)
+    histogram.observe(np.array(values, dtype=np.float64))
+    reference = Histogram("late", "text", buckets=BUCKETS, registry=library)
+    for value in values:
+        reference.observe(value)
+    assert samples(own) == samples(library)
+
+
+def samples(registry: CollectorRegistry) -> list[str]:
+    lines = generate_latest(registry).decode().splitlines()
+    return [line for line in lines if not line.startswith("#") and "_created" not in line]
+
+
+def test_two_nodes_in_one_process_count_apart() -> None:
+    one, other = Metrics(), Metrics()
+    one.acknowledged.inc(3)
+    assert b"mainspring_runs_acknowledged_total 0.0" in other.render()
