@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from nats.errors import Error as NatsError
 from nats.js.kv import KeyValue
 
 from mainspring.changelog_tailer import LOST, ChangeLogError, Cursor, CursorVoid, close, connect
@@ -75,14 +76,12 @@ class Node:
     async def start(self) -> None:
         """Connect, read the recovery point, load the jobs; waits for servers that are away.
 
-        Raises `PortTaken`, `StreamUnfit`, and ValueError for a damaged recovery point.
+        Raises `PortTaken`, `StreamUnfit`, `StreamUnreadable` and `RecoveryPointDamaged`.
         """
         await self._web.start()
         self._phase = "connecting to NATS"
         await self._broker.connect()
-        window_s = await self._broker.ensure_stream()
-        bucket = await self._broker.bucket()
-        point = await read_recovery_point(bucket)
+        window_s, bucket, point = await self._open_stream()
         self._phase = "loading jobs"
         watermark = self._first_watermark(point)
         loaded = await self._load(watermark, point.cursor if point else None)
@@ -143,6 +142,21 @@ class Node:
             return self._phase
         return "" if self._broker.connected else "NATS is away"
 
+    async def _open_stream(self) -> tuple[float, KeyValue, RecoveryPoint | None]:
+        """The stream's duplicate window, the bucket, and what it holds; waits until JetStream is ready."""
+        backoff = Backoff(self._settings.retry_cap_s)
+        while True:
+            try:
+                window_s = await self._broker.ensure_stream()
+                bucket = await self._broker.bucket()
+                return window_s, bucket, await read_recovery_point(bucket)
+            except (NatsError, OSError, TimeoutError) as error:
+                pause_s = backoff.failed()
+                log.warning(
+                    "JetStream not ready (%s); trying again in %.1f s", str(error) or repr(error), pause_s
+                )
+                await asyncio.sleep(pause_s)
+
     def _first_watermark(self, point: RecoveryPoint | None) -> int:
         """Where draining begins: after the recovery point, or now on a first start."""
         now = int(self._clock.now())
@@ -163,7 +177,9 @@ class Node:
                 return await self._load_once(watermark, since)
             except (*LOST, ChangeLogError) as error:
                 pause_s = backoff.failed()
-                log.warning("jobs not loaded (%s); trying again in %.1f s", error or repr(error), pause_s)
+                log.warning(
+                    "jobs not loaded (%s); trying again in %.1f s", str(error) or repr(error), pause_s
+                )
                 await asyncio.sleep(pause_s)
 
     async def _load_once(self, watermark: int, since: Cursor | None) -> Loaded:

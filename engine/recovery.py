@@ -23,6 +23,10 @@ _PERIOD_S = 1.0
 _TIMEOUT_S = 3.0
 
 
+class RecoveryPointDamaged(Exception):
+    """The value in the bucket is none that a node wrote."""
+
+
 @dataclass(frozen=True, slots=True)
 class RecoveryPoint:
     """watermark: epoch seconds."""
@@ -36,16 +40,19 @@ class RecoveryPoint:
 
     @classmethod
     def decode(cls, value: bytes) -> "RecoveryPoint":
-        """Raises ValueError for anything but what `encode` writes."""
+        """Raises `RecoveryPointDamaged` for anything but what `encode` writes."""
         try:
             fields = json.loads(value)
             return cls(int(fields["watermark"]), Cursor.from_dict(fields["cursor"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"the recovery point {value[:120]!r} is not readable: {error!r}") from error
+            raise RecoveryPointDamaged(
+                f"the recovery point {value[:120]!r} is not readable ({error!r}). Mend: delete the key "
+                f"{KEY!r} of the instance's KV bucket, and the engine begins at the present second"
+            ) from error
 
 
 async def read_recovery_point(bucket: KeyValue) -> RecoveryPoint | None:
-    """The last one written, None on a first start. Raises ValueError where it is damaged."""
+    """The last one written, None on a first start. Raises `RecoveryPointDamaged`."""
     try:
         async with asyncio.timeout(_TIMEOUT_S):
             entry = await bucket.get(KEY)

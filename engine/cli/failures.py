@@ -10,6 +10,9 @@ from mainspring.engine.config import SettingsError
 from mainspring.engine.definition import DefinitionError
 from mainspring.engine.embedded import EmbeddedError
 from mainspring.engine.jobs.errors import JobsError
+from mainspring.engine.publisher import BrokerClosed
+from mainspring.engine.recovery import RecoveryPointDamaged
+from mainspring.engine.stored import StreamUnreadable
 from mainspring.engine.web import PortTaken
 from mainspring.wheel.errors import ScheduleError
 
@@ -18,12 +21,15 @@ FAILED, WRONG_USAGE = 1, 2
 MISUSE = (SettingsError, DefinitionError, ScheduleError)
 # The world is at fault here, not the code: one line says it all, and a traceback would bury it.
 WORLD = (
+    BrokerClosed,
     EmbeddedError,
     ChangeLogError,
     JobsError,
     PortTaken,
+    RecoveryPointDamaged,
     StreamMissing,
     StreamUnfit,
+    StreamUnreadable,
     OSError,
     asyncpg.PostgresError,
     asyncpg.InterfaceError,

@@ -14,8 +14,9 @@ from acceptance.stream_reader import stored_runs
 from mainspring.changelog_tailer import schema
 from mainspring.engine.broker import Broker
 from mainspring.engine.config import Settings, load_settings
+from mainspring.engine.embedded import EmbeddedNats, EmbeddedPostgres
 from mainspring.engine.node import Node
-from mainspring.engine.recovery import KEY, read_recovery_point
+from mainspring.engine.recovery import KEY, RecoveryPointDamaged, read_recovery_point
 from mainspring.engine.web import PortTaken
 
 INSTANCES = count()
@@ -177,7 +178,7 @@ async def test_a_damaged_recovery_point_stops_the_start_by_name(settings: Settin
     bucket = await broker.bucket()
     await bucket.put(KEY, b"{}")
     await broker.aclose()
-    with pytest.raises(ValueError, match="recovery point"):
+    with pytest.raises(RecoveryPointDamaged, match="delete the key 'recovery'"):
         async with running(settings):
             pass
 
@@ -209,3 +210,27 @@ async def recovery_watermark(settings: Settings) -> int:
         return point.watermark
     finally:
         await broker.aclose()
+
+
+async def test_a_start_waits_for_servers_that_come_late(
+    own_postgres: EmbeddedPostgres, own_nats: EmbeddedNats
+) -> None:
+    await schema.init(own_postgres.dsn)
+    settings = load_settings(
+        {"postgres_dsn": own_postgres.dsn, "nats_url": own_nats.url, "http_port": 0, "retry_cap_s": 0.2}
+    )
+    await own_postgres.kill()
+    await own_nats.kill()
+    node = Node(settings)
+    starting = asyncio.create_task(node.start())
+    done, _ = await asyncio.wait([starting], timeout=1)
+    assert not done
+    assert (await get(node, "/readyz"))[0] == 503
+    await own_nats.start()
+    done, _ = await asyncio.wait([starting], timeout=1)
+    assert not done
+    await own_postgres.start()
+    async with asyncio.timeout(30):
+        await starting
+    assert node.status().ready
+    await node.aclose()
