@@ -61,6 +61,7 @@ class Loader:
 
         Raises what `mainspring.changelog_tailer.LOST` names, and `ChangeLogError`.
         """
+        self._told_at = asyncio.get_running_loop().time()
         upto = await load(self._connection, self._apply, self._decoder)
         loaded = Loaded(self._wheel, self._quarantine, self._judge, self._decoder, upto, upto)
         log.info("loaded %d jobs", len(self._wheel))

@@ -90,6 +90,9 @@ class Node:
             stored = await self._broker.stored_ids(watermark)
             self._publisher.know_stored(stored, until=int(self._clock.now()))
         self._phase = "publishing"
+        log.info(
+            "ready: stream %s, subjects %s, HTTP on %s", self._broker.stream, self._broker.subjects, self.url
+        )
 
     async def run_until(self, stop: asyncio.Event) -> None:
         """Fire until `stop` is set, then end the present second. Raises when a part of the node fails."""
@@ -115,6 +118,7 @@ class Node:
         await self._broker.aclose()
         await self._web.aclose()
         self._threads.shutdown(wait=True)
+        log.info("stopped: %d runs acknowledged", self.status().acknowledged)
 
     def status(self) -> NodeStatus:
         """The node as it is now, also before `start` and after `aclose`."""
@@ -161,12 +165,14 @@ class Node:
         """Where draining begins: after the recovery point, or now on a first start."""
         now = int(self._clock.now())
         if point is None:
+            log.info("no recovery point: the first second is the present one")
             return now
         if point.watermark > now:
             log.warning("the recovery point lies %d s in the future", point.watermark - now)
             return now - self._settings.catch_up_window_s
         if now - point.watermark > OWED_MAX_S:
             log.warning("the recovery point is %d s old: older runs are not owed", now - point.watermark)
+        log.info("going on from the recovery point: %d seconds are owed", now - point.watermark)
         return max(point.watermark, now - OWED_MAX_S)
 
     async def _load(self, watermark: int, since: Cursor | None) -> Loaded:
