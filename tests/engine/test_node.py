@@ -234,3 +234,27 @@ async def test_a_start_waits_for_servers_that_come_late(
         await starting
     assert node.status().ready
     await node.aclose()
+
+
+async def test_a_log_that_was_made_anew_is_loaded_again_without_a_second_lost(settings: Settings) -> None:
+    await sql(settings, "insert into mainspring.jobs (id, every_s) values (1, 1)")
+    async with running(settings) as node:
+        await until_metric(node, "mainspring_runs_acknowledged_total", 2)
+        await sql(settings, "drop schema mainspring cascade")
+        await schema.init(settings.postgres_dsn)
+        await sql(settings, "insert into mainspring.jobs (id, every_s) values (1, 1), (2, 1)")
+        await sql(
+            settings,
+            "select count(pg_terminate_backend(pid)) from pg_stat_activity "
+            "where datname = current_database() and pid <> pg_backend_pid()",
+        )
+        async with asyncio.timeout(30):
+            while node.status().jobs != 2:
+                await asyncio.sleep(0.02)
+        changed = int(time.time())
+        await until_metric(node, "mainspring_watermark_timestamp_seconds", changed + 3)
+    runs = await stored_runs(settings.nats_url, settings.instance.upper())
+    first, other = ([instant for job, instant in sorted(runs) if job == job_id] for job_id in (1, 2))
+    assert first == list(range(first[0], first[-1] + 1))
+    assert other[-1] == first[-1]
+    assert set(runs.values()) == {1}
