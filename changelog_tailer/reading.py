@@ -65,9 +65,15 @@ async def undo_since(
 
 
 async def log_end(connection: asyncpg.Connection, cursor: Cursor) -> LogEnd:
-    """The present end of the log that `cursor` belongs to."""
+    """The present end of the log that `cursor` belongs to. Raises CursorVoid where another took its place."""
     async with asyncio.timeout(QUERY_TIMEOUT_S):
-        snapshot, written_lsn, flushed_lsn = await connection.fetchrow(query("log_end"))
+        row = await connection.fetchrow(query("log_end"))
+    snapshot, written_lsn, flushed_lsn, log_table = row
+    if log_table is not None and log_table != cursor.log_table:
+        raise CursorVoid(
+            f"the change log is another table: {log_table} in place of {cursor.log_table} (oids); "
+            "the jobs have to be loaded again"
+        )
     return LogEnd(cursor.at(snapshot), written_lsn, flushed_lsn)
 
 

@@ -6,17 +6,22 @@ from dataclasses import dataclass
 from typing import Any
 
 STREAM_FULL = 10077
+MESSAGE_TOO_LARGE = 10054
 _NO_RESPONDERS = "503"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Stored, or refused for a `reason` (a metric's label) that `text` explains."""
+    """Stored, or refused for a `reason` (a metric's label) that `text` explains.
+
+    permanent: the same run would be refused again, however often it is sent.
+    """
 
     stored: bool
     duplicate: bool = False
     reason: str = ""
     text: str = ""
+    permanent: bool = False
 
 
 _STORED, _DUPLICATE = Answer(True), Answer(True, duplicate=True)
@@ -45,5 +50,7 @@ def read_answer(data: bytes, status: str | None) -> Answer:
 def _refusal(error: Any) -> Answer:
     if not isinstance(error, dict):
         return Answer(False, reason="refused", text="neither an acknowledgement nor an error")
-    reason = "stream_full" if error.get("err_code") == STREAM_FULL else "refused"
-    return Answer(False, reason=reason, text=str(error.get("description", error)))
+    code = error.get("err_code")
+    reason = "stream_full" if code == STREAM_FULL else "refused"
+    text = str(error.get("description", error))
+    return Answer(False, reason=reason, text=text, permanent=code == MESSAGE_TOO_LARGE)

@@ -29,7 +29,6 @@ class Applier:
         for position in np.flatnonzero(batch.ops == OP_TRUNCATE):
             await self._apply_rows(batch, start, int(position))
             self._wheel.clear()
-            self._quarantine.clear()
             start = int(position) + 1
         await self._apply_rows(batch, start, len(batch))
         self._count(batch)

@@ -1,9 +1,4 @@
-"""The connection to NATS, the stream, and the raw write.
-
-nats-py has no public way to write frames that are already built. The two private names used for it,
-`Client._send_command` and `Client._flush_pending`, are used in this file alone, and nats-py is pinned to
-the minor release that a test of this surface was passed with.
-"""
+"""The connections to NATS: one that publishes, one for everything else."""
 
 import asyncio
 import logging
@@ -14,31 +9,22 @@ from typing import Any
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
-from nats.js.api import DiscardPolicy, RetentionPolicy, StorageType, StreamConfig, StreamInfo
 from nats.js.client import JetStreamContext
-from nats.js.errors import APIError, BucketNotFoundError, NotFoundError
+from nats.js.errors import BucketNotFoundError
 from nats.js.kv import KeyValue
 
 from mainspring.engine.config import Settings
+from mainspring.engine.frame_client import FrameClient
 from mainspring.engine.stored import stored_ids
+from mainspring.engine.stream import RunStream
 from mainspring.engine.tls import nats_tls
 
 log = logging.getLogger(__name__)
-
-DUPLICATE_WINDOW_S = 120
-MAX_AGE_S = 3600
-MAX_BYTES = 10 * 1024**3
-# The stream must remember ids for longer than catch-up reaches back, or a late resend could be stored twice.
-WINDOW_MARGIN_S = 30
 
 _RECONNECT_WAIT_S = 0.25
 _PING_INTERVAL_S = 5
 _REQUEST_TIMEOUT_S = 5.0
 _CLOSE_TIMEOUT_S = 2.0
-
-
-class StreamUnfit(Exception):
-    """The stream exists with settings under which runs could be stored twice or lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +37,15 @@ class Ack:
 
 
 class Broker:
-    """One connection that publishes, one for everything else, both reconnecting for ever."""
+    """Both connections reconnect for ever; `on_ready` is called whenever the publishing one is new."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._frames = Client()
+        self._frames = FrameClient()
         self._control = Client()
         self._opened: list[Client] = []
         self._closing = False
+        self.stream = RunStream(settings.instance, settings.catch_up_window_s)
         self.inbox = ""
         self.on_ready: Callable[[], None] = lambda: None
 
@@ -69,8 +56,8 @@ class Broker:
 
     @property
     def closed(self) -> bool:
-        """True once the client gave the connection up for good."""
-        return self._frames.is_closed
+        """True once the client gave a connection up for good."""
+        return any(client.is_closed for client in self._opened)
 
     @property
     def max_payload(self) -> int:
@@ -78,10 +65,10 @@ class Broker:
         return self._frames.max_payload
 
     async def connect(self) -> None:
-        """Connect both; raises `OSError` or `NatsError` where the server cannot be reached."""
+        """Connect both; tries for ever, and tells why it has to."""
         for client, purpose in ((self._control, "control"), (self._frames, "publish")):
-            self._opened.append(client)
             await client.connect(**self._options(purpose))
+            self._opened.append(client)
         self.inbox = self._frames.new_inbox()
 
     async def subscribe_acks(self, on_ack: Callable[[Ack], None]) -> None:
@@ -97,11 +84,7 @@ class Broker:
 
     async def write(self, frames: bytes) -> bool:
         """Write complete protocol frames; False, and nothing written, while disconnected."""
-        if not self._frames.is_connected:
-            return False
-        await self._frames._send_command(frames)
-        await self._frames._flush_pending()
-        return True
+        return await self._frames.write(frames)
 
     async def reconnect(self) -> None:
         """Give up the present connection: it takes frames and answers nothing."""
@@ -109,33 +92,11 @@ class Broker:
 
     async def stored_ids(self, since: float) -> set[str]:
         """Ids of the runs that the stream has taken since then; raises `StreamUnreadable`."""
-        return await stored_ids(self._jetstream(), self.stream, since)
+        return await stored_ids(self._jetstream(), self.stream.name, since)
 
     async def ensure_stream(self) -> float:
-        """Create the stream, or judge the one that is there; gives its duplicate window, seconds.
-
-        Raises `StreamUnfit` where it could not keep the promise; warns where it weakens it.
-        """
-        jetstream = self._jetstream()
-        name = self.stream
-        try:
-            info = await jetstream.stream_info(name)
-        except NotFoundError:
-            await self._add_stream(jetstream)
-            log.info("created stream %s", name)
-            return DUPLICATE_WINDOW_S
-        self._judge_stream(info)
-        return info.config.duplicate_window
-
-    async def _add_stream(self, jetstream: JetStreamContext) -> None:
-        try:
-            await jetstream.add_stream(self._stream_config())
-        except APIError as error:
-            raise StreamUnfit(
-                f"stream {self.stream} cannot be created: {error.description}. It reserves "
-                f"{MAX_BYTES >> 30} GiB of file storage. Mend: raise JetStream's max_file_store, "
-                "or create the stream yourself as you need it"
-            ) from error
+        """The stream's duplicate window in seconds; see `RunStream.ensure`."""
+        return await self.stream.ensure(self._jetstream())
 
     async def bucket(self) -> KeyValue:
         """The KV bucket of the instance, made if it is missing."""
@@ -153,35 +114,10 @@ class Broker:
                 async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                     await client.close()
             except (NatsError, OSError, TimeoutError) as error:
-                log.warning("closing the NATS connection: %s", error)
-
-    @property
-    def stream(self) -> str:
-        """The stream's name."""
-        return self._settings.instance.upper()
-
-    @property
-    def subjects(self) -> str:
-        """The subjects of all runs."""
-        return f"{self._settings.instance}.run.>"
+                log.warning("closing the NATS connection: %r", error)
 
     def _jetstream(self) -> JetStreamContext:
         return self._control.jetstream(timeout=_REQUEST_TIMEOUT_S)
-
-    def _stream_config(self) -> StreamConfig:
-        return StreamConfig(
-            name=self.stream,
-            subjects=[self.subjects],
-            retention=RetentionPolicy.LIMITS,
-            storage=StorageType.FILE,
-            discard=DiscardPolicy.OLD,
-            max_age=MAX_AGE_S,
-            max_bytes=MAX_BYTES,
-            duplicate_window=DUPLICATE_WINDOW_S,
-        )
-
-    def _judge_stream(self, info: StreamInfo) -> None:
-        judge_stream(info.config, subjects=self.subjects, catch_up_window_s=self._settings.catch_up_window_s)
 
     def _options(self, purpose: str) -> dict[str, Any]:
         settings = self._settings
@@ -219,40 +155,6 @@ class Broker:
                 self.on_ready()
 
         return reconnected
-
-
-def judge_stream(config: StreamConfig, *, subjects: str, catch_up_window_s: int) -> None:
-    """Raise `StreamUnfit`, naming the setting and the mend, or warn."""
-    least = catch_up_window_s + WINDOW_MARGIN_S
-    if config.duplicate_window < least:
-        raise StreamUnfit(
-            f"stream {config.name}: its duplicate window of {config.duplicate_window:.0f} s is under "
-            f"catch_up_window_s + {WINDOW_MARGIN_S} = {least} s, so a resent run could be stored twice. "
-            f"Mend: nats stream edit {config.name} --dupe-window={max(least, DUPLICATE_WINDOW_S)}s, "
-            f"or lower catch_up_window_s"
-        )
-    if config.no_ack:
-        raise StreamUnfit(f"stream {config.name} has no_ack set: no run would ever be acknowledged")
-    if subjects not in (config.subjects or []):
-        raise StreamUnfit(
-            f"stream {config.name} does not take {subjects} (it takes {config.subjects}). "
-            f"Mend: add the subject, or choose another `instance`"
-        )
-    for weakness in _weaknesses(config):
-        log.warning("stream %s: %s", config.name, weakness)
-
-
-def _weaknesses(config: StreamConfig) -> list[str]:
-    found = []
-    if config.storage != StorageType.FILE:
-        found.append("memory storage: a broker restart loses the stored runs")
-    if config.discard != DiscardPolicy.OLD:
-        found.append("discard is not 'old': a full stream refuses new runs")
-    if config.retention != RetentionPolicy.LIMITS:
-        found.append("retention is not 'limits': runs vanish as they are consumed and cannot be verified")
-    if config.max_age and config.max_age < config.duplicate_window:
-        found.append("max_age is under the duplicate window: runs vanish before they can be settled")
-    return found
 
 
 class _Told:

@@ -15,7 +15,7 @@ from mainspring.changelog_tailer import Cursor
 from mainspring.engine.judge import Batch
 
 SLICE_ROWS = 4096
-_PAGES_MAX = 8
+ROWS_MAX = 100_000
 
 
 @dataclass(slots=True)
@@ -26,28 +26,44 @@ class _Page:
 
 
 class ChangeQueue:
-    """Bounded: `put` waits while eight pages are unapplied, so a bulk change cannot fill the memory."""
+    """Bounded: `put` waits while many rows are unapplied, so that a bulk change cannot fill the memory."""
 
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
         self.arrived = asyncio.Event()
         self._pages: deque[_Page] = deque()
+        self._rows = 0
         self._room = asyncio.Event()
 
     def __repr__(self) -> str:
         return f"ChangeQueue(pages={len(self._pages)}, cursor={self.cursor})"
 
+    @property
+    def full(self) -> bool:
+        """Whether `put` would wait."""
+        return self._rows >= ROWS_MAX
+
+    @property
+    def newest(self) -> int:
+        """The second in which the last of the waiting changes was made; only while there are any."""
+        return int(self._pages[-1].batch.changed_at[-1])
+
     async def put(self, batch: Batch, cursor: Cursor) -> None:
         """Append a page; `cursor` counts as applied with its last row."""
-        while len(self._pages) >= _PAGES_MAX:
+        if not len(batch) and self._pages:  # it only closes what the pages before it began
+            self._pages[-1].cursor = cursor
+            return
+        while self.full:
             self._room.clear()
             await self._room.wait()
         self._pages.append(_Page(batch, cursor))
+        self._rows += len(batch)
         self._skip_empty()
         self.arrived.set()
 
     def preload(self, batches: list[Batch], cursor: Cursor) -> None:
         """Changes that were read before there was a reader; `cursor` counts as applied with their last."""
+        self._rows += sum(map(len, batches))
         self._pages.extend(_Page(batch, self.cursor) for batch in batches[:-1])
         if batches:
             self._pages.append(_Page(batches[-1], cursor))
@@ -74,12 +90,13 @@ class ChangeQueue:
     def applied(self, rows: int) -> None:
         """The last slice of `ready` is in the wheel."""
         self._pages[0].applied += rows
+        self._rows -= rows
         self._skip_empty()
 
     def _skip_empty(self) -> None:
         while self._pages and self._pages[0].applied == len(self._pages[0].batch):
             self.cursor = self._pages.popleft().cursor
-        if len(self._pages) < _PAGES_MAX:
+        if not self.full:
             self._room.set()
 
 

@@ -14,6 +14,11 @@ def run_id(frame: bytes) -> str:
     return found.group(1).decode()
 
 
+def message_bytes(frame: bytes) -> int:
+    """Headers and body: what the server's limit counts."""
+    return int(frame[: frame.index(b"\r\n")].rsplit(b" ", 1)[1])
+
+
 def subject(frame: bytes) -> str:
     """Where the run is published."""
     return frame[_SUBJECT_AT : frame.index(b" ", _SUBJECT_AT)].decode()

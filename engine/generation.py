@@ -8,7 +8,7 @@ import logging
 from concurrent.futures import Executor
 from typing import Any
 
-from mainspring.changelog_tailer import Cursor, Rows, Tailer
+from mainspring.changelog_tailer import Cursor, CursorVoid, Rows, Tailer
 from mainspring.engine.applier import Applier
 from mainspring.engine.changes import ChangeQueue
 from mainspring.engine.clock import Clock
@@ -63,11 +63,24 @@ class Generation:
             threads=threads,
             read_changes=self._read_changes,
         )
+        self._void: CursorVoid | None = None
         self._watchdog = Watchdog(self.wheel, metrics, threads, period_s=watchdog_period_s)
 
     async def run(self) -> None:
-        """Until `stop`. Raises `CursorVoid` when the jobs have to be loaded again, and any loop's error."""
-        await run_beside(self._ticker.run(), self.tailer.run(), self._watchdog.run())
+        """Until `stop`. Raises `CursorVoid` when the jobs have to be loaded again, and any loop's error.
+
+        The ticker is never cut off amid a drain: its runs would be out of the wheel and not yet published.
+        """
+        await run_beside(self._ticker.run(), self._tail(), self._watchdog.run())
+        if self._void is not None:
+            raise self._void
+
+    async def _tail(self) -> None:
+        try:
+            await self.tailer.run()
+        except CursorVoid as void:
+            self._void = void
+            self._ticker.stop()
 
     def stop(self) -> None:
         """End `run` after what is being drained."""
@@ -84,9 +97,13 @@ class Generation:
         """Wait for a reading of the log that began after this call, unless the log cannot be read now."""
         loop = asyncio.get_running_loop()
         called_at = loop.time()
+        if self.tailer.last_error is not None:
+            return
         self.tailer.wake()
         while loop.time() - called_at < REFRESH_TIMEOUT_S:
             if self.tailer.polled_at is not None and self.tailer.polled_at >= called_at:
+                return
+            if self._changes.full:
                 return
             await asyncio.sleep(_REFRESH_LOOK_S)
         log.warning("the change log did not answer within %.0f s: firing what is known", REFRESH_TIMEOUT_S)

@@ -29,9 +29,11 @@ class Batch:
     unacked: bytearray
     left: int
     first_sent_at: float | None = None
+    last_sent_at: float = 0.0
     resend_at: float = 0.0
     wait_s: float = SILENCE_FIRST_S
     refused: str = ""
+    retries: int = 0
 
     def frame(self, index: int) -> bytes:
         """The protocol bytes of one run."""
@@ -47,6 +49,7 @@ class Batch:
         """The frames went to the socket; silence makes the next wait twice as long."""
         if self.first_sent_at is None:
             self.first_sent_at = now
+        self.last_sent_at = now
         self.resend_at = now + self.wait_s
         self.wait_s = min(2 * self.wait_s, 10 * SILENCE_FIRST_S)
 

@@ -105,12 +105,24 @@ class Judge:
             | (definitions["data_len"] > _DATA_MAX)
             | (definitions["boost_every_s"] < 0)
         )
-        known = ~bad & (rows.rows["op"] != ROW_TRUNCATE)
-        if len(self._quarantine):
-            self._quarantine.release(int(job_id) for job_id in definitions["id"][known])
-        for position in np.flatnonzero(bad):
-            self._quarantine.add(int(definitions["id"][position]), self._reason(rows, int(position)))
+        if bad.any() or len(self._quarantine):
+            self._note(rows, bad)
         definitions["op"][bad] = OP_DELETE
+
+    def _note(self, rows: Rows, bad: NDArray[np.bool_]) -> None:
+        """Quarantine and release by the last row of each job, for that is what holds afterwards."""
+        start = 0
+        if len(truncates := np.flatnonzero(rows.rows["op"] == ROW_TRUNCATE)):
+            self._quarantine.clear()
+            start = int(truncates[-1]) + 1
+        job_ids = rows.rows["job_id"][start:]
+        _, from_end = np.unique(job_ids[::-1], return_index=True)
+        for position in (start + len(job_ids) - 1 - from_end).tolist():
+            job_id = int(rows.rows["job_id"][position])
+            if bad[position]:
+                self._quarantine.add(job_id, self._reason(rows, position))
+            else:
+                self._quarantine.release(job_id)
 
     def _reason(self, rows: Rows, position: int) -> str:
         row = rows.rows[position]

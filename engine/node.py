@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,10 +19,11 @@ from mainspring.engine.config import Settings
 from mainspring.engine.generation import Generation
 from mainspring.engine.loading import Loaded, Loader
 from mainspring.engine.metrics import Metrics
-from mainspring.engine.publisher import REACH_MARGIN_S, Publisher
+from mainspring.engine.publisher import REACH_MARGIN_S, SILENCE_MAX_S, Publisher
 from mainspring.engine.recovery import RecoveryPoint, RecoveryWriter, read_recovery_point
 from mainspring.engine.settlement import Settlement
 from mainspring.engine.stopping import run_beside, unless_stopped
+from mainspring.engine.stored import StreamUnreadable
 from mainspring.engine.tls import postgres_tls
 from mainspring.engine.web import Web
 from mainspring.wheel import Wheel
@@ -76,7 +78,7 @@ class Node:
     async def start(self) -> None:
         """Connect, read the recovery point, load the jobs; waits for servers that are away.
 
-        Raises `PortTaken`, `StreamUnfit`, `StreamUnreadable` and `RecoveryPointDamaged`.
+        Raises `PortTaken`, `StreamUnfit` and `RecoveryPointDamaged`.
         """
         await self._web.start()
         self._phase = "connecting to NATS"
@@ -87,12 +89,10 @@ class Node:
         loaded = await self._load(watermark, point.cursor if point else None)
         await self._compose(loaded, bucket, watermark, window_s)
         if point is not None and self._publisher is not None:
-            stored = await self._broker.stored_ids(watermark)
-            self._publisher.know_stored(stored, until=int(self._clock.now()))
+            self._publisher.know_stored(await self._stored_since(watermark), until=int(self._clock.now()))
         self._phase = "publishing"
-        log.info(
-            "ready: stream %s, subjects %s, HTTP on %s", self._broker.stream, self._broker.subjects, self.url
-        )
+        stream = self._broker.stream
+        log.info("ready: stream %s, subjects %s, HTTP on %s", stream.name, stream.subjects, self.url)
 
     async def run_until(self, stop: asyncio.Event) -> None:
         """Fire until `stop` is set, then end the present second. Raises when a part of the node fails."""
@@ -107,18 +107,21 @@ class Node:
         """Drain what is in flight until the deadline, write the recovery point, close; say what is left."""
         self._phase = "stopping"
         self._metrics.active.set(0)
-        if self._generation is not None:
-            await self._generation.aclose()
-        if self._publisher is not None:
-            left = await self._publisher.drain(self._settings.drain_timeout_s)
-            if left:
-                log.warning("%d runs stayed without acknowledgement; the next start sends them again", left)
-        if self._recovery is not None:
-            await self._recovery.run_once()
-        await self._broker.aclose()
-        await self._web.aclose()
-        self._threads.shutdown(wait=True)
+        async with AsyncExitStack() as last_to_first:  # whatever one of them raises, the others are done
+            last_to_first.callback(self._threads.shutdown, wait=True)
+            last_to_first.push_async_callback(self._web.aclose)
+            last_to_first.push_async_callback(self._broker.aclose)
+            if self._recovery is not None:
+                last_to_first.push_async_callback(self._recovery.run_once)
+            if self._publisher is not None:
+                last_to_first.push_async_callback(self._drain, self._publisher)
+            if self._generation is not None:
+                last_to_first.push_async_callback(self._generation.aclose)
         log.info("stopped: %d runs acknowledged", self.status().acknowledged)
+
+    async def _drain(self, publisher: Publisher) -> None:
+        if left := await publisher.drain(self._settings.drain_timeout_s):
+            log.warning("%d runs stayed without acknowledgement; the next start sends them again", left)
 
     def status(self) -> NodeStatus:
         """The node as it is now, also before `start` and after `aclose`."""
@@ -142,9 +145,12 @@ class Node:
         )
 
     def _why_not_ready(self) -> str:
-        if self._phase != "publishing":
+        if self._phase != "publishing" or self._publisher is None:
             return self._phase
-        return "" if self._broker.connected else "NATS is away"
+        if not self._broker.connected:
+            return "NATS is away"
+        silent_s = self._publisher.silent_s()
+        return f"no run was stored for {silent_s:.0f} s" if silent_s > SILENCE_MAX_S else ""
 
     async def _open_stream(self) -> tuple[float, KeyValue, RecoveryPoint | None]:
         """The stream's duplicate window, the bucket, and what it holds; waits until JetStream is ready."""
@@ -174,6 +180,17 @@ class Node:
             log.warning("the recovery point is %d s old: older runs are not owed", now - point.watermark)
         log.info("going on from the recovery point: %d seconds are owed", now - point.watermark)
         return max(point.watermark, now - OWED_MAX_S)
+
+    async def _stored_since(self, watermark: int) -> set[str]:
+        """Which owed runs the stream has already; waits until it can be read."""
+        backoff = Backoff(self._settings.retry_cap_s)
+        while True:
+            try:
+                return await self._broker.stored_ids(watermark)
+            except StreamUnreadable as error:
+                pause_s = backoff.failed()
+                log.warning("%s; trying again in %.1f s", error, pause_s)
+                await asyncio.sleep(pause_s)
 
     async def _load(self, watermark: int, since: Cursor | None) -> Loaded:
         """Load with a fresh wheel for each attempt, for as long as Postgres is away."""
@@ -205,6 +222,7 @@ class Node:
     async def _compose(self, loaded: Loaded, bucket: KeyValue, watermark: int, window_s: float) -> None:
         settlement = Settlement(watermark, loaded.cursor)
         self._settlement = settlement
+        self._metrics.watermark.set_function(lambda: settlement.watermark)
         self._publisher = Publisher(
             self._broker,
             self._metrics,
@@ -245,10 +263,12 @@ class Node:
                 await self._generation.run()
             except CursorVoid as void:
                 log.warning("loading the jobs again: %s", void)
+                self._phase = "loading jobs"
                 await self._generation.aclose()
                 loaded = await unless_stopped(self._load(self._generation.wheel.now, None), stop)
                 if loaded is not None:
                     self._generation = self._generate(loaded)
+                    self._phase = "publishing"
 
     async def _stop_when(self, stop: asyncio.Event) -> None:
         await stop.wait()

@@ -11,12 +11,13 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import numpy as np
+from nats.errors import Error as NatsError
 
 from mainspring.engine.acknowledged import AcknowledgedRuns
 from mainspring.engine.answers import Answer, read_answer
 from mainspring.engine.broker import Ack, Broker
 from mainspring.engine.clock import Clock
-from mainspring.engine.frame import run_id
+from mainspring.engine.frame import message_bytes, run_id
 from mainspring.engine.inflight import RETRY_FIRST_S, RETRY_MAX_S, Batch, InFlight
 from mainspring.engine.metrics import Metrics
 from mainspring.engine.stored import StreamUnreadable
@@ -68,7 +69,8 @@ class Publisher:
         self._closing = False
         self._wake = asyncio.Event()
         self._answered_at = clock.monotonic()
-        self._retry_s = RETRY_FIRST_S
+        self._stream_missing = False
+        self._told = ""
         self.acknowledged = AcknowledgedRuns()
         self._unreported: list[float] = []
         self._duplicates_reported = 0
@@ -110,17 +112,12 @@ class Publisher:
         """Send again what was not answered in time."""
         if self._broker.closed:
             raise BrokerClosed("the NATS server ended the connection for good; see the log for its reason")
-        now = self._clock.monotonic()
-        await self._leave_silent_connection(now)
-        overdue = self._flying.overdue(now)
-        await self._look_up([batch for batch in overdue if self._beyond_reach(batch, now)])
-        for batch in overdue:
-            if self._beyond_reach(batch, now):
-                continue
-            if batch.first_sent_at is not None and not batch.refused:
-                self._error("timeout")
-            batch.refused = ""
-            await self._send(batch)
+        await self._leave_silent_connection()
+        await self._mend_stream()
+        await self._look_up([batch for batch in self._overdue() if self._beyond_reach(batch)])
+        for batch in self._overdue():
+            if not self._beyond_reach(batch):
+                await self._send_again(batch)
 
     async def run(self) -> None:
         """Resend for ever."""
@@ -153,14 +150,20 @@ class Publisher:
         """These runs of seconds up to `until` were stored before this node began: they are not sent again."""
         self._stored, self._stored_until = run_ids, until
 
+    def silent_s(self) -> float:
+        """For how long runs have waited with nothing stored; 0 while none waits."""
+        oldest = self._flying.oldest_sent_at()
+        return 0.0 if oldest is None else self._clock.monotonic() - max(oldest, self._answered_at)
+
     def _full(self) -> bool:
         return self._flying.runs >= self._max_in_flight or self._flying.size >= IN_FLIGHT_BYTES_MAX
 
     async def _send(self, batch: Batch) -> None:
         if batch.left == 0:
             return
+        now = self._clock.monotonic()  # before the write: the stream may know the ids from then on
         if await self._broker.write(batch.unacknowledged()):
-            batch.sent(self._clock.monotonic())
+            batch.sent(now)
         else:
             batch.resend_at = math.inf  # until `_resend_all`, which every new connection calls
             self._error("disconnected")
@@ -173,18 +176,41 @@ class Publisher:
             batch.resend_at = now
         self._wake.set()
 
-    async def _leave_silent_connection(self, now: float) -> None:
+    def _overdue(self) -> list[Batch]:
+        return self._flying.overdue(self._clock.monotonic())
+
+    async def _send_again(self, batch: Batch) -> None:
+        if batch.first_sent_at is not None and not batch.refused:
+            if batch.last_sent_at > self._answered_at:
+                return  # nothing at all was answered since: more would only queue up behind it
+            self._error("timeout")
+        batch.refused = ""
+        await self._send(batch)
+
+    async def _mend_stream(self) -> None:
+        """Make the stream again where somebody deleted it; a broker that is not ready yet says the same."""
+        if not self._stream_missing or not self._broker.connected:
+            return
+        self._stream_missing = False
+        try:
+            await self._broker.ensure_stream()
+        except (NatsError, OSError, TimeoutError) as error:
+            log.warning("the stream is missing and cannot be made now: %r", error)
+
+    async def _leave_silent_connection(self) -> None:
+        now = self._clock.monotonic()
         oldest = self._flying.oldest_sent_at()
         if oldest is None or not self._broker.connected:
             self._answered_at = now
             return
-        if now - max(oldest, self._answered_at) > SILENCE_MAX_S:
-            log.warning("no answer from the broker for %.0f s: reconnecting", now - self._answered_at)
+        if self.silent_s() > SILENCE_MAX_S:
+            log.warning("no answer from the broker for %.0f s: reconnecting", self.silent_s())
             self._answered_at = now
             await self._broker.reconnect()
 
-    def _beyond_reach(self, batch: Batch, now: float) -> bool:
-        return batch.first_sent_at is not None and now - batch.first_sent_at > self._reach_s
+    def _beyond_reach(self, batch: Batch) -> bool:
+        first = batch.first_sent_at
+        return first is not None and self._clock.monotonic() - first > self._reach_s
 
     async def _look_up(self, batches: list[Batch]) -> None:
         """Settle by reading the stream what may be older than its memory of ids; the rest is sent as new."""
@@ -228,12 +254,12 @@ class Publisher:
         if answer.stored:
             self._settle(batch, index, duplicate=answer.duplicate)
         else:
-            self._refused(batch, answer)
+            self._refused(batch, index, answer)
 
     def _settle(self, batch: Batch, index: int, *, duplicate: bool) -> None:
         lateness = self._clock.now() - batch.second
         self._flying.settle(batch, index)
-        self._retry_s = RETRY_FIRST_S
+        self._told = ""
         self.acknowledged.note(batch, index, lateness, duplicate=duplicate)
         if not self._unreported:
             asyncio.get_running_loop().call_soon(self._report)
@@ -252,24 +278,33 @@ class Publisher:
         self._duplicates_reported = self.acknowledged.duplicates
         self._metrics.in_flight.set(self._flying.runs)
 
-    def _refused(self, batch: Batch, answer: Answer) -> None:
+    def _refused(self, batch: Batch, index: int, answer: Answer) -> None:
         self._error(answer.reason)
+        if answer.permanent:
+            self._set_aside(batch, index, answer.text)
+            return
+        if answer.reason != self._told:
+            self._told = answer.reason
+            log.warning("the broker refuses runs (%s); they are sent until it takes them", answer.text)
+        self._stream_missing = self._stream_missing or answer.reason == "no_responders"
         if not batch.refused:
-            log.warning("broker refused runs of second %d: %s; sending again", batch.second, answer.text)
-            self._retry_s = min(2 * self._retry_s, RETRY_MAX_S)
+            batch.retries += 1
         batch.refused = answer.reason
-        batch.retry_soon(self._clock.monotonic(), self._retry_s)
+        wait_s = min(RETRY_FIRST_S * 2**batch.retries, RETRY_MAX_S)
+        batch.retry_soon(self._clock.monotonic(), wait_s)
 
     def _set_aside_too_large(self, batch: Batch) -> None:
         """A message over the server's limit would cost the connection, and with it every other run."""
-        sizes = np.diff(batch.offsets)
-        for index in np.flatnonzero(sizes > self._broker.max_payload).tolist():
-            log.error(
-                "run %s of %d bytes is over the server's max_payload %d: set aside. Mend: raise max_payload",
-                run_id(batch.frame(index)),
-                sizes[index],
-                self._broker.max_payload,
-            )
-            self._metrics.dead_letters.inc()
-            self._flying.settle(batch, index)
-            self._on_settled(batch.second, 1)
+        limit = self._broker.max_payload
+        for index in np.flatnonzero(np.diff(batch.offsets) > limit).tolist():
+            if (size := message_bytes(batch.frame(index))) > limit:
+                self._set_aside(
+                    batch, index, f"its {size} bytes are over the server's max_payload of {limit}"
+                )
+
+    def _set_aside(self, batch: Batch, index: int, reason: str) -> None:
+        log.error("run %s is set aside, for it can never be stored: %s", run_id(batch.frame(index)), reason)
+        self._metrics.dead_letters.inc()
+        self._flying.settle(batch, index)
+        self._on_settled(batch.second, 1)
+        self._room.set()

@@ -24,13 +24,10 @@ class Quarantine:
             self._reasons[job_id] = reason
             log.error("job %d is quarantined and does not fire: %s", job_id, reason)
 
-    def release(self, job_ids: Iterator[int]) -> None:
-        """These jobs have a good definition again, or none."""
-        if not self._reasons:
-            return
-        for job_id in job_ids:
-            if self._reasons.pop(job_id, None) is not None:
-                log.info("job %d left quarantine", job_id)
+    def release(self, job_id: int) -> None:
+        """This job has a good definition again, or none."""
+        if self._reasons.pop(job_id, None) is not None:
+            log.info("job %d left quarantine", job_id)
 
     def clear(self) -> None:
         """The table was truncated."""

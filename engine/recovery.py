@@ -44,7 +44,7 @@ class RecoveryPoint:
         try:
             fields = json.loads(value)
             return cls(int(fields["watermark"]), Cursor.from_dict(fields["cursor"]))
-        except (KeyError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise RecoveryPointDamaged(
                 f"the recovery point {value[:120]!r} is not readable ({error!r}). Mend: delete the key "
                 f"{KEY!r} of the instance's KV bucket, and the engine begins at the present second"

@@ -36,8 +36,10 @@ class Settlement(Generic[Mark]):
         return f"Settlement(watermark={self.watermark}, open={[(s.second, s.unsettled) for s in self._open]})"
 
     def begin(self, second: int, mark: Mark) -> None:
-        """Open `second`, the one after the last that was begun."""
+        """Open `second`, the one after the last that was begun, or that one again if it is not drained."""
         newest = self._open[-1].second if self._open else self.watermark
+        if second == newest and self._open and not self._open[-1].drained:
+            return
         if second != newest + 1:
             raise ValueError(f"second {second} does not follow {newest}: seconds are drained in order")
         self._open.append(_Second(second, mark, unsettled=0))
@@ -57,7 +59,10 @@ class Settlement(Generic[Mark]):
         self._advance()
 
     def _at(self, second: int) -> _Second[Mark]:
-        return self._open[second - self.watermark - 1]
+        place = second - self.watermark - 1
+        if not 0 <= place < len(self._open):
+            raise ValueError(f"second {second} is not open: {self!r}")
+        return self._open[place]
 
     def _advance(self) -> None:
         while self._open and self._open[0].drained and self._open[0].unsettled == 0:

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 # The broker stamps messages by its own clock.
 CLOCK_MARGIN_S = 30
 _FETCH = 4096
-_FETCH_TIMEOUT_S = 5.0
+_FETCH_TIMEOUT_S = 2.0
 _ID = "Nats-Msg-Id"
 
 
@@ -49,11 +49,18 @@ async def stored_ids(jetstream: JetStreamContext, stream: str, since: float) -> 
 
 
 async def _read(subscription: JetStreamContext.PullSubscription, left: int) -> set[str]:
+    """Messages may expire while they are read, so the end is where the consumer says that nothing is left."""
     ids: set[str] = set()
     while left > 0:
-        messages = await subscription.fetch(min(_FETCH, left), timeout=_FETCH_TIMEOUT_S)
-        if not messages:
-            raise NatsTimeout
-        left -= len(messages)
+        try:
+            messages = await subscription.fetch(min(_FETCH, left), timeout=_FETCH_TIMEOUT_S)
+        except NatsTimeout:
+            messages = []
         ids.update(message.headers[_ID] for message in messages if message.headers and _ID in message.headers)
+        remaining = (
+            left - len(messages) if messages else (await subscription.consumer_info()).num_pending or 0
+        )
+        if not messages and remaining >= left:
+            raise NatsTimeout
+        left = remaining
     return ids

@@ -88,8 +88,9 @@ class Ticker:
         if self._wheel.now < self._fresh_until or int(now) - self._wheel.now <= LATE_S:
             return
         log.warning("%d seconds are owed, from %d on", int(now) - self._wheel.now, self._wheel.now + 1)
-        self._fresh_until = int(now)
         await self._read_changes()
+        # What is not read yet, because so much waits to be applied, was changed after the newest that waits.
+        self._fresh_until = min(int(now), self._changes.newest) if self._changes.full else int(now)
 
     async def _apply_for(self, budget_s: float, now: int) -> bool:
         """Apply what is ready, but no longer than the next tick can bear."""
@@ -118,7 +119,6 @@ class Ticker:
             if self._stopping:  # the rest of this second is left to the next start: it is not settled
                 return True
         self._settlement.drained(second)
-        self._metrics.watermark.set(self._settlement.watermark)
         self._metrics.tick.observe(self._clock.monotonic() - started)
         return True
 

@@ -1,6 +1,6 @@
 """The HTTP side of a node: is it alive, is it ready, and its metrics."""
 
-import os
+import errno
 from collections.abc import Callable
 
 from aiohttp import web
@@ -8,6 +8,17 @@ from aiohttp import web
 from mainspring.engine.metrics import Metrics
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def _why(error: OSError, host: str, port: int) -> str:
+    """An address in use is one matter, a host that is none of this machine's another."""
+    where = f"http_host:http_port {host}:{port} cannot be listened on"
+    if error.errno == errno.EADDRINUSE:
+        return f"{where}: the address is in use. Mend: set http_port to a free port"
+    reason = error.strerror or str(error)
+    return (
+        f"{where} ({reason}). Mend: set http_host to an address of this machine, http_port to one you may use"
+    )
 
 
 class PortTaken(Exception):
@@ -39,10 +50,7 @@ class Web:
             await web.TCPSite(self._runner, self._host, self._port).start()
         except OSError as error:
             await self._runner.cleanup()
-            raise PortTaken(
-                f"http_host:http_port {self._host}:{self._port} cannot be listened on "
-                f"({os.strerror(error.errno or 0)}). Mend: set http_port to a free port"
-            ) from error
+            raise PortTaken(_why(error, self._host, self._port)) from error
 
     @property
     def url(self) -> str:

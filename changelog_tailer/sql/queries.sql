@@ -18,7 +18,8 @@ select (select system_identifier from pg_control_system()) as system_identifier,
 -- The snapshot is that of the statement, so it is not younger than the position of the WAL beside it.
 select pg_current_snapshot()::text as snapshot,
        (pg_current_wal_insert_lsn() - '0/0')::bigint as written_lsn,
-       (pg_current_wal_flush_lsn() - '0/0')::bigint as flushed_lsn
+       (pg_current_wal_flush_lsn() - '0/0')::bigint as flushed_lsn,
+       to_regclass('mainspring.job_changes')::oid::bigint as log_table
 
 -- name: jobs
 select id, key, every_s, cron, run_at, tz, phase_s, jitter_s, starts_at, ends_at, boost_every_s, boost_until,

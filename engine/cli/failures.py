@@ -4,7 +4,6 @@ import asyncpg
 import nats.errors
 
 from mainspring.changelog_tailer.errors import ChangeLogError
-from mainspring.engine.broker import StreamUnfit
 from mainspring.engine.cli.tail import StreamMissing
 from mainspring.engine.config import SettingsError
 from mainspring.engine.definition import DefinitionError
@@ -13,6 +12,7 @@ from mainspring.engine.jobs.errors import JobsError
 from mainspring.engine.publisher import BrokerClosed
 from mainspring.engine.recovery import RecoveryPointDamaged
 from mainspring.engine.stored import StreamUnreadable
+from mainspring.engine.stream import StreamUnfit
 from mainspring.engine.web import PortTaken
 from mainspring.wheel.errors import ScheduleError
 

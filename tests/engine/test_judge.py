@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mainspring.changelog_tailer import OP_DELETE, OP_INSERT, OP_LOAD, OP_UNKNOWN, OP_UPDATE, ROW, Rows
+from mainspring.changelog_tailer import (
+    OP_DELETE,
+    OP_INSERT,
+    OP_LOAD,
+    OP_TRUNCATE,
+    OP_UNKNOWN,
+    OP_UPDATE,
+    ROW,
+    Rows,
+)
 from mainspring.engine.judge import Judge
 from mainspring.engine.quarantine import Quarantine
 from mainspring.wheel import NEVER, Wheel
@@ -98,3 +107,30 @@ def test_what_only_a_hand_written_log_row_can_hold_is_quarantined(beyond: dict[s
     bench.take({"job_id": 1, "every_s": 10, **beyond}, {"job_id": 2, "every_s": 10})
     assert [job_id for job_id, _ in bench.quarantine] == [1]
     assert bench.wheel.next_due(2) is not None
+
+
+def test_the_last_row_of_a_job_in_a_page_decides_over_its_quarantine() -> None:
+    bench = Bench()
+    bench.take(
+        {"job_id": 7, "cron": 2},
+        {"job_id": 7, "every_s": 5},
+        {"job_id": 8, "every_s": 5},
+        {"job_id": 8, "cron": 2},
+    )
+    assert [job_id for job_id, _ in bench.quarantine] == [8]
+    assert bench.wheel.next_due(7) is not None
+    assert bench.wheel.next_due(8) is None
+
+
+def test_a_truncate_ends_the_quarantine_of_what_stood_before_it_and_not_after() -> None:
+    bench = Bench()
+    bench.take({"job_id": 1, "cron": 2})
+    bench.judge.judge(
+        Rows(
+            rows_of({"job_id": 2, "cron": 2}, {"op": OP_TRUNCATE}, {"job_id": 3, "cron": 2, "op": OP_INSERT}),
+            b"",
+            ROUTES,
+            CRONS,
+        )
+    )
+    assert [job_id for job_id, _ in bench.quarantine] == [3]

@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 from nats.js.api import DiscardPolicy, StreamConfig
 from numpy.typing import NDArray
+from tcp_proxy import proxied
 
-from mainspring.engine.broker import Broker, StreamUnfit
+from mainspring.engine.broker import Broker
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.config import Settings, load_settings
 from mainspring.engine.embedded import EmbeddedNats
 from mainspring.engine.metrics import Metrics
 from mainspring.engine.publisher import Publisher
+from mainspring.engine.stream import StreamUnfit, covers
 from mainspring.wheel import CATCH_UP_NONE, DEFINITION, KIND_INTERVAL, NEVER, OP_LOAD, Frames, Wheel
 
 SECOND = 1_764_500_000
@@ -57,7 +59,7 @@ class Bench:
     async def stored(self) -> int:
         """Messages in the stream."""
         client = await nats_client.connect(self.settings.nats_url)
-        info = await client.jetstream().stream_info(self.broker.stream)
+        info = await client.jetstream().stream_info(self.broker.stream.name)
         await client.close()
         return info.state.messages
 
@@ -164,16 +166,12 @@ async def test_a_frozen_broker_is_left_and_found_again(own_bench: Bench, own_nat
     assert await own_bench.stored() == 100
 
 
-async def test_runs_wait_while_the_stream_is_missing(bench: Bench) -> None:
+async def test_a_stream_that_somebody_deleted_is_made_again_and_loses_no_run(bench: Bench) -> None:
     client = await nats_client.connect(bench.settings.nats_url)
-    await client.jetstream().delete_stream(bench.broker.stream)
+    await client.jetstream().delete_stream(bench.broker.stream.name)
     await bench.publish_second()
-    async with asyncio.timeout(10):
-        while bench.metrics.publish_errors.labels("no_responders")._value.get() == 0:
-            await asyncio.sleep(0.02)
-    assert bench.publisher.in_flight == 50
-    await bench.broker.ensure_stream()
     await bench.all_settled(50)
+    assert bench.metrics.publish_errors.labels("no_responders")._value.get() > 0
     assert await bench.stored() == 50
     await client.close()
 
@@ -181,7 +179,7 @@ async def test_runs_wait_while_the_stream_is_missing(bench: Bench) -> None:
 async def test_a_full_stream_delays_runs_and_loses_none(bench: Bench) -> None:
     client = await nats_client.connect(bench.settings.nats_url)
     jetstream = client.jetstream()
-    config = (await jetstream.stream_info(bench.broker.stream)).config
+    config = (await jetstream.stream_info(bench.broker.stream.name)).config
     await jetstream.update_stream(config, max_msgs=20, discard=DiscardPolicy.NEW)
     await bench.publish_second()
     async with asyncio.timeout(10):
@@ -214,7 +212,7 @@ async def test_what_is_older_than_the_streams_memory_is_looked_up_before_it_is_s
     client = await nats_client.connect(own_nats.url)
     # A stream that remembers ids for a moment only: a resend would be stored twice.
     await client.jetstream().update_stream(
-        (await client.jetstream().stream_info(bench.broker.stream)).config, duplicate_window=0.1
+        (await client.jetstream().stream_info(bench.broker.stream.name)).config, duplicate_window=0.1
     )
     await bench.publish_second()
     async with asyncio.timeout(10):
@@ -249,6 +247,118 @@ async def test_a_run_over_the_servers_limit_is_set_aside_and_the_others_go_on(ow
     assert bench.metrics.dead_letters._value.get() == 1
     assert await bench.stored() == 2
     await bench.broker.aclose()
+
+
+async def test_a_run_that_the_stream_can_never_take_is_set_aside_and_the_others_go_on(bench: Bench) -> None:
+    client = await nats_client.connect(bench.settings.nats_url)
+    config = (await client.jetstream().stream_info(bench.broker.stream.name)).config
+    await client.jetstream().update_stream(config, max_msg_size=1000)
+    rows = every_second(bench.wheel, 1)
+    texts = b'"' + b"x" * 2000 + b'"'
+    rows["data_len"] = len(texts)
+    bench.wheel.apply(rows, texts)
+    for _ in range(3):
+        await bench.publish_second()
+    await bench.all_settled(150)
+    assert bench.metrics.dead_letters._value.get() == 3
+    assert await bench.stored() == 147
+    await client.close()
+
+
+async def test_refusals_are_told_once_and_not_for_every_run(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = await nats_client.connect(bench.settings.nats_url)
+    jetstream = client.jetstream()
+    config = (await jetstream.stream_info(bench.broker.stream.name)).config
+    await jetstream.update_stream(config, max_msgs=1, discard=DiscardPolicy.NEW)
+    for _ in range(5):
+        await bench.publish_second()
+    async with asyncio.timeout(10):
+        while bench.metrics.publish_errors.labels("stream_full")._value.get() < 400:
+            await bench.publisher.run_once()
+            await asyncio.sleep(0.02)
+    assert caplog.text.count("refuses runs") <= 2
+    await client.close()
+
+
+async def test_a_connection_that_takes_nothing_more_is_left_and_its_runs_go_out_on_the_next(
+    own_nats: EmbeddedNats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainspring.engine.publisher.SILENCE_MAX_S", 1.0)
+    async with proxied(own_nats.port) as proxy:
+        bench = await bench_on(own_nats.url.replace(str(own_nats.port), str(proxy.port)))
+        rows = every_second(bench.wheel, 50)
+        texts = b'"' + b"x" * 60_000 + b'"'
+        rows["data_len"] = len(texts)
+        bench.wheel.apply(rows, texts)
+        proxy.freeze()
+        for _ in range(6):  # 18 MB: far more than the sockets on the way can hold
+            await bench.publish_second()
+        await bench.all_settled(300, timeout_s=30)
+        assert await bench.stored() == 300
+        await bench.broker.aclose()
+
+
+async def test_nothing_that_was_buffered_for_an_old_connection_is_sent_on_the_next(
+    own_nats: EmbeddedNats,
+) -> None:
+    async with proxied(own_nats.port) as proxy:
+        bench = await bench_on(own_nats.url.replace(str(own_nats.port), str(proxy.port)))
+        proxy.freeze()
+        bench.broker._frames._pending.append(b"PUB stale 2\r\nhi\r\n")
+        bench.broker._frames._pending_data_size += 18
+        heard = await nats_client.connect(own_nats.url)
+        stale = await heard.subscribe("stale")
+        await heard.flush()
+        await bench.broker.reconnect()
+        await bench.publish_second()
+        await bench.all_settled(50)
+        assert stale.pending_msgs == 0
+        await heard.close()
+        await bench.broker.aclose()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "subjects", "covered"),
+    [
+        ("a.run.>", "a.run.>", True),
+        ("a.>", "a.run.>", True),
+        (">", "a.run.>", True),
+        ("*.run.>", "a.run.>", True),
+        ("a.run.*", "a.run.>", False),
+        ("a.run.x", "a.run.>", False),
+        ("b.>", "a.run.>", False),
+        ("a.run.x.>", "a.run.>", False),
+        ("a.run", "a.run.>", False),
+    ],
+)
+def test_a_subject_covers_what_all_its_wildcards_reach(pattern: str, subjects: str, covered: bool) -> None:
+    assert covers(pattern, subjects) is covered
+
+
+async def test_a_stream_that_takes_more_subjects_than_ours_is_used_as_it_is(nats_url: str) -> None:
+    settings = load_settings({"nats_url": nats_url, "instance": f"wide{next(INSTANCES)}"})
+    client = await nats_client.connect(nats_url)
+    config = StreamConfig(
+        name=settings.instance.upper(), subjects=[f"{settings.instance}.>"], duplicate_window=200
+    )
+    await client.jetstream().add_stream(config)
+    broker = Broker(settings)
+    await broker.connect()
+    assert await broker.ensure_stream() == 200
+    await broker.aclose()
+    await client.close()
+
+
+async def test_a_stream_is_made_so_that_the_next_start_accepts_it(nats_url: str) -> None:
+    settings = load_settings(
+        {"nats_url": nats_url, "instance": f"long{next(INSTANCES)}", "catch_up_window_s": 7200}
+    )
+    broker = Broker(settings)
+    await broker.connect()
+    assert await broker.ensure_stream() == await broker.ensure_stream() == 7230
+    await broker.aclose()
 
 
 @pytest.mark.parametrize(

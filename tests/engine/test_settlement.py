@@ -63,3 +63,24 @@ def test_the_watermark_is_the_last_second_before_the_first_open_one(owed: list[i
         settlement.settle(second)
         open_runs[second] -= 1
     assert settlement.watermark == len(owed)
+
+
+def test_a_second_that_was_begun_and_not_drained_may_be_begun_again() -> None:
+    settlement = Settlement(100, "a")
+    settlement.begin(101, "b")
+    settlement.owe(101, 2)
+    settlement.begin(101, "b")
+    settlement.owe(101, 1)
+    settlement.drained(101)
+    settlement.settle(101, 2)
+    assert settlement.watermark == 100
+    settlement.settle(101)
+    assert settlement.watermark == 101
+
+
+@pytest.mark.parametrize("second", [99, 100, 102])
+def test_a_second_that_is_not_open_cannot_be_settled(second: int) -> None:
+    settlement = Settlement(100, "a")
+    settlement.begin(101, "b")
+    with pytest.raises(ValueError, match="is not open"):
+        settlement.settle(second)

@@ -1,5 +1,6 @@
 """The conductor on a clock that the test steps: every second once, in order, and changes at their place."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from mainspring.changelog_tailer import OP_DELETE, OP_INSERT, OP_TRUNCATE, OP_UPDATE, ROW, Cursor, Rows
 from mainspring.engine.applier import Applier
-from mainspring.engine.changes import ChangeQueue
+from mainspring.engine.changes import ROWS_MAX, ChangeQueue
 from mainspring.engine.judge import Judge
 from mainspring.engine.metrics import Metrics
 from mainspring.engine.quarantine import Quarantine
@@ -77,6 +78,7 @@ class Stage:
 
     async def _refresh(self) -> None:
         self.refreshed += 1
+        await asyncio.sleep(0.01)
 
     async def change(self, op: int, job_id: int, changed_at: float, every_s: int = 1) -> None:
         """One row arrives from the log."""
@@ -174,3 +176,28 @@ async def test_changes_are_counted_by_operation(stage: Stage) -> None:
     await stage.at(START + 0.9)
     counts = {op: stage.metrics.changes.labels(op)._value.get() for op in ("insert", "update", "delete")}
     assert counts == {"insert": 1, "update": 1, "delete": 1}
+
+
+async def test_many_small_readings_do_not_fill_the_queue(stage: Stage) -> None:
+    empty = stage.judge.judge(Rows(np.empty(0, ROW), b"", ["default"], [("", "")]))
+    async with asyncio.timeout(5):
+        for n in range(2000):
+            await stage.change(OP_INSERT, n, START + 0.1)
+            await stage.changes.put(empty, CURSORS[2])
+    assert not stage.changes.full
+    await stage.at(START + 0.9)
+    assert (len(stage.wheel), stage.changes.cursor) == (2000, CURSORS[2])
+
+
+async def test_a_full_queue_is_read_on_before_the_seconds_after_it_are_drained(stage: Stage) -> None:
+    """The job is deleted by a change that is not read yet, because so many wait before it."""
+    await stage.change(OP_INSERT, 1, START + 0.1)
+    await stage.at(START + 1)
+    rows = np.repeat(row(OP_INSERT, 5, 1000, START + 2.5), ROWS_MAX)
+    await stage.changes.put(stage.judge.judge(Rows(rows, b"", ["default"], [("", "")])), CURSORS[1])
+    unread = asyncio.create_task(stage.change(OP_DELETE, 1, START + 4.5))
+    await asyncio.sleep(0)
+    assert stage.changes.full
+    runs = await stage.at(START + 9)
+    await unread
+    assert [second for second, job in runs if job == 1] == [START + 2, START + 3, START + 4]
