@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from nats.js.client import JetStreamContext
 from nats.js.errors import BucketNotFoundError
 from nats.js.kv import KeyValue
 
-from mainspring.engine.config import Settings
+from mainspring.engine.config import Settings, mask_address
 from mainspring.engine.frame_client import FrameClient
 from mainspring.engine.stored import stored_ids
 from mainspring.engine.stream import RunStream
@@ -25,6 +26,7 @@ _RECONNECT_WAIT_S = 0.25
 _PING_INTERVAL_S = 5
 _REQUEST_TIMEOUT_S = 5.0
 _CLOSE_TIMEOUT_S = 2.0
+_REMIND_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ class Broker:
             "ping_interval": _PING_INTERVAL_S,
             "max_outstanding_pings": 2,
             "pending_size": 0,
-            "error_cb": _Told(f"NATS ({purpose})").tell,
+            "error_cb": _Told(f"NATS at {mask_address(settings.nats_url)} (nats_url, to {purpose})").tell,
             "disconnected_cb": self._disconnected(purpose),
             "reconnected_cb": self._reconnected(purpose),
         }
@@ -158,14 +160,16 @@ class Broker:
 
 
 class _Told:
-    """Logs an error once, however often the client repeats it while it tries to reconnect."""
+    """Logs an error once in a while, however often the client repeats it while it tries to reconnect."""
 
     def __init__(self, whose: str) -> None:
         self._whose = whose
         self._last = ""
+        self._told_at = -math.inf
 
     async def tell(self, error: Exception) -> None:
-        text = str(error) or repr(error)
-        if text != self._last:
-            log.warning("%s: %s", self._whose, text)
-        self._last = text
+        text = (error.strerror if isinstance(error, OSError) else str(error)) or repr(error)
+        now = asyncio.get_running_loop().time()
+        if text != self._last or now - self._told_at >= _REMIND_S:
+            log.warning("%s: %s; trying again", self._whose, text)
+            self._last, self._told_at = text, now

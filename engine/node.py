@@ -23,7 +23,6 @@ from mainspring.engine.publisher import REACH_MARGIN_S, SILENCE_MAX_S, Publisher
 from mainspring.engine.recovery import RecoveryPoint, RecoveryWriter, read_recovery_point
 from mainspring.engine.settlement import Settlement
 from mainspring.engine.stopping import run_beside, unless_stopped
-from mainspring.engine.stored import StreamUnreadable
 from mainspring.engine.tls import postgres_tls
 from mainspring.engine.web import Web
 from mainspring.wheel import Wheel
@@ -88,8 +87,6 @@ class Node:
         watermark = self._first_watermark(point)
         loaded = await self._load(watermark, point.cursor if point else None)
         await self._compose(loaded, bucket, watermark, window_s)
-        if point is not None and self._publisher is not None:
-            self._publisher.know_stored(await self._stored_since(watermark), until=int(self._clock.now()))
         self._phase = "publishing"
         stream = self._broker.stream
         log.info("ready: stream %s, subjects %s, HTTP on %s", stream.name, stream.subjects, self.url)
@@ -180,17 +177,6 @@ class Node:
             log.warning("the recovery point is %d s old: older runs are not owed", now - point.watermark)
         log.info("going on from the recovery point: %d seconds are owed", now - point.watermark)
         return max(point.watermark, now - OWED_MAX_S)
-
-    async def _stored_since(self, watermark: int) -> set[str]:
-        """Which owed runs the stream has already; waits until it can be read."""
-        backoff = Backoff(self._settings.retry_cap_s)
-        while True:
-            try:
-                return await self._broker.stored_ids(watermark)
-            except StreamUnreadable as error:
-                pause_s = backoff.failed()
-                log.warning("%s; trying again in %.1f s", error, pause_s)
-                await asyncio.sleep(pause_s)
 
     async def _load(self, watermark: int, since: Cursor | None) -> Loaded:
         """Load with a fresh wheel for each attempt, for as long as Postgres is away."""

@@ -62,8 +62,6 @@ class Publisher:
         self._max_in_flight = max_in_flight
         self._reach_s = reach_s
         self._on_settled = on_settled
-        self._stored: set[str] = set()
-        self._stored_until = 0
         self._flying = InFlight()
         self._room = asyncio.Event()
         self._closing = False
@@ -102,8 +100,7 @@ class Publisher:
         batch = self._flying.add(frames.second, bytes(frames.view()), frames.offsets())
         self._metrics.in_flight.set(self._flying.runs)
         self._set_aside_too_large(batch)
-        self._leave_out_stored(batch)
-        await self._send(batch)
+        await self._send_first(batch)
         while self._full() and not self._closing:
             self._room.clear()
             await self._room.wait()
@@ -146,10 +143,6 @@ class Publisher:
             await self.run_once()
         return self._flying.runs
 
-    def know_stored(self, run_ids: set[str], until: int) -> None:
-        """These runs of seconds up to `until` were stored before this node began: they are not sent again."""
-        self._stored, self._stored_until = run_ids, until
-
     def silent_s(self) -> float:
         """For how long runs have waited with nothing stored; 0 while none waits."""
         oldest = self._flying.oldest_sent_at()
@@ -157,6 +150,17 @@ class Publisher:
 
     def _full(self) -> bool:
         return self._flying.runs >= self._max_in_flight or self._flying.size >= IN_FLIGHT_BYTES_MAX
+
+    async def _send_first(self, batch: Batch) -> None:
+        """What has been due for longer than the stream remembers may have been sent by another node, or an
+        earlier one, at its second: it counts as sent then, so that it is looked up before anything is sent.
+        """
+        age_s = self._clock.now() - batch.second
+        if age_s <= self._reach_s:
+            await self._send(batch)
+            return
+        batch.first_sent_at = self._clock.monotonic() - age_s
+        self._wake.set()
 
     async def _send(self, batch: Batch) -> None:
         if batch.left == 0:
@@ -229,12 +233,6 @@ class Publisher:
             self._settle_stored(batch, stored)
             batch.first_sent_at = None
             await self._send(batch)
-
-    def _leave_out_stored(self, batch: Batch) -> None:
-        if batch.second > self._stored_until:
-            self._stored = set()
-        elif self._stored:
-            self._settle_stored(batch, self._stored)
 
     def _settle_stored(self, batch: Batch, stored: set[str]) -> None:
         for index, waiting in enumerate(batch.unacked):

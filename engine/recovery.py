@@ -79,7 +79,9 @@ class RecoveryWriter:
             async with asyncio.timeout(_TIMEOUT_S):
                 await self._bucket.put(KEY, point.encode())
         except (NatsError, OSError, TimeoutError) as error:
-            self._tell(f"recovery point not written: {error!r}")
+            self._tell(
+                f"the broker does not take the recovery point ({str(error) or 'no answer'}); trying again"
+            )
             return False
         self._written = point
         self._failing = False

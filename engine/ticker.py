@@ -8,6 +8,7 @@ the wall clock does: after a step back it waits for the clock to come past the l
 import asyncio
 import logging
 import math
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -25,6 +26,11 @@ log = logging.getLogger(__name__)
 
 # From this lateness on, what changed meanwhile is read before the owed seconds are drained.
 LATE_S = 3
+_SKIPPED = {
+    "window": "age (catch_up = all reaches back catch_up_window_s, or one gap over an hour)",
+    "latest": "a newer missed run (catch_up = latest)",
+    "none": "catch_up = none",
+}
 # A bulk change is applied in stretches of this length, so that it delays no tick by more.
 APPLY_BUDGET_S = 0.05
 # A step back of the wall clock by this much is told.
@@ -63,6 +69,7 @@ class Ticker:
         self._frames = Frames()
         self._fresh_until = wheel.now
         self._stopping = False
+        self._skipped: Counter[str] = Counter()
 
     async def run(self) -> None:
         """Tick until `stop`."""
@@ -120,7 +127,16 @@ class Ticker:
                 return True
         self._settlement.drained(second)
         self._metrics.tick.observe(self._clock.monotonic() - started)
+        if second == now:
+            self._tell_skipped()
         return True
+
+    def _tell_skipped(self) -> None:
+        """Once the owed seconds are worked through: what catch-up left out must not go unseen."""
+        if skipped := +self._skipped:
+            reasons = ", ".join(f"{count} by {_SKIPPED[reason]}" for reason, count in skipped.items())
+            log.warning("missed runs that are not owed any more: %s", reasons)
+        self._skipped.clear()
 
     def _must_apply_first(self, second: int, now: int) -> bool:
         """Late, changes go before the seconds that follow them; on time a bulk change delays no tick."""
@@ -134,6 +150,7 @@ class Ticker:
         self._metrics.due.inc(frames.due)
         for reason, count in frames.skipped.items():
             self._metrics.skipped.labels(reason).inc(count)
+            self._skipped[reason] += count
         self._settlement.owe(second, len(frames))
         await self._publisher.submit(frames)
         return complete

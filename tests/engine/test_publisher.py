@@ -23,7 +23,6 @@ from mainspring.engine.publisher import Publisher
 from mainspring.engine.stream import StreamUnfit, covers
 from mainspring.wheel import CATCH_UP_NONE, DEFINITION, KIND_INTERVAL, NEVER, OP_LOAD, Frames, Wheel
 
-SECOND = 1_764_500_000
 INSTANCES = count()
 
 
@@ -35,6 +34,7 @@ class Bench:
     publisher: Publisher
     metrics: Metrics
     settings: Settings
+    start: int
     wheel: Wheel
     settled: Counter[int] = field(default_factory=Counter)
 
@@ -64,10 +64,30 @@ class Bench:
         return info.state.messages
 
 
+class LateClock(SystemClock):
+    """Wall time as it will be so many seconds from now."""
+
+    def __init__(self, late_s: float) -> None:
+        self._late_s = late_s
+
+    def now(self) -> float:
+        return super().now() + self._late_s
+
+
 async def bench_on(
-    url: str, jobs: int = 50, reach_s: float = 100, max_in_flight: int = 16_384, deaf: bool = False
+    url: str,
+    *,
+    jobs: int = 50,
+    reach_s: float = 100,
+    max_in_flight: int = 16_384,
+    deaf: bool = False,
+    beside: Bench | None = None,
+    late_s: float = 0,
 ) -> Bench:
-    settings = load_settings({"nats_url": url, "instance": f"publisher{next(INSTANCES)}"})
+    """A bench on a new instance, or on that of `beside` and from the same second on."""
+    instance = beside.settings.instance if beside else f"publisher{next(INSTANCES)}"
+    start = beside.start if beside else int(SystemClock().now())
+    settings = load_settings({"nats_url": url, "instance": instance})
     broker = Broker(settings)
     await broker.connect()
     await broker.ensure_stream()
@@ -80,16 +100,16 @@ async def bench_on(
     publisher = Publisher(
         broker,
         metrics,
-        SystemClock(),
+        LateClock(late_s),
         max_in_flight=max_in_flight,
         reach_s=reach_s,
         on_settled=on_settled,
     )
     if not deaf:
         await publisher.start()
-    wheel = Wheel(SECOND, instance=settings.instance, reply_prefix=broker.inbox)
+    wheel = Wheel(start, instance=settings.instance, reply_prefix=broker.inbox)
     wheel.apply(every_second(wheel, jobs), b"")
-    return Bench(broker, publisher, metrics, settings, wheel, settled)
+    return Bench(broker, publisher, metrics, settings, start, wheel, settled)
 
 
 def every_second(wheel: Wheel, jobs: int) -> NDArray[np.void]:
@@ -125,7 +145,7 @@ async def test_every_run_is_acknowledged_and_stored_once(bench: Bench) -> None:
     for _ in range(3):
         await bench.publish_second()
     await bench.all_settled(150)
-    assert bench.settled == {SECOND + 1: 50, SECOND + 2: 50, SECOND + 3: 50}
+    assert bench.settled == {bench.start + n: 50 for n in (1, 2, 3)}
     acknowledged = bench.publisher.acknowledged
     assert (acknowledged.count, acknowledged.duplicates, bench.publisher.in_flight) == (150, 0, 0)
     assert await bench.stored() == 150
@@ -133,7 +153,7 @@ async def test_every_run_is_acknowledged_and_stored_once(bench: Bench) -> None:
 
 async def test_the_same_run_from_a_second_engine_counts_as_a_duplicate(bench: Bench) -> None:
     await bench.publish_second()
-    again = Wheel(SECOND, instance=bench.settings.instance, reply_prefix=bench.broker.inbox)
+    again = Wheel(bench.start, instance=bench.settings.instance, reply_prefix=bench.broker.inbox)
     again.apply(every_second(again, 50), b"")
     bench.wheel = again
     await bench.publish_second()
@@ -228,11 +248,23 @@ async def test_what_is_older_than_the_streams_memory_is_looked_up_before_it_is_s
     await bench.broker.aclose()
 
 
-async def test_runs_known_to_be_stored_are_not_sent_again(bench: Bench) -> None:
-    bench.publisher.know_stored({f"{job_id}@{SECOND + 1}" for job_id in range(1, 41)}, until=SECOND + 1)
+async def test_what_was_due_for_longer_than_the_stream_remembers_is_looked_up_before_its_first_sending(
+    nats_url: str,
+) -> None:
+    """A node that was stopped for minutes goes on beside the one that took over."""
+    bench = await bench_on(nats_url)
     await bench.publish_second()
     await bench.all_settled(50)
-    assert await bench.stored() == 10
+    client = await nats_client.connect(nats_url)
+    late = await bench_on(nats_url, jobs=60, beside=bench, late_s=1000)
+    config = (await client.jetstream().stream_info(bench.broker.stream.name)).config
+    await client.jetstream().update_stream(config, duplicate_window=0.1)
+    await asyncio.sleep(0.5)
+    await late.publish_second()
+    await late.all_settled(60)
+    assert late.publisher.acknowledged.duplicates == 50
+    assert await late.stored() == 60
+    await client.close()
 
 
 async def test_a_run_over_the_servers_limit_is_set_aside_and_the_others_go_on(own_nats: EmbeddedNats) -> None:
