@@ -37,7 +37,7 @@ OWED_MAX_S = 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """What the node looks like now. recent: acknowledged runs, newest last."""
+    """What the node looks like now. recent: acknowledged runs, newest last. behind_s: of the watermark."""
 
     ready: bool = False
     jobs: int = 0
@@ -45,6 +45,7 @@ class NodeStatus:
     duplicates: int = 0
     in_flight: int = 0
     watermark: int | None = None
+    behind_s: int = 0
     lateness_p50_s: float = 0.0
     lateness_p99_s: float = 0.0
     recent: list[Acknowledged] = field(default_factory=list)
@@ -54,10 +55,14 @@ class NodeStatus:
 
 
 class Node:
-    """`start`, then `run_until`, then `aclose`; each once, `aclose` whatever happened before."""
+    """`start`, then `run_until`, then `aclose`; each once, `aclose` whatever happened before.
 
-    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+    resume: go on from the recovery point; without it the first second is the present one.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock | None = None, *, resume: bool = True) -> None:
         self._settings = settings
+        self._resume = resume
         self._clock = clock or SystemClock()
         self._metrics = Metrics()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="wheel")
@@ -133,6 +138,7 @@ class Node:
             duplicates=publisher.acknowledged.duplicates,
             in_flight=publisher.in_flight,
             watermark=self._settlement.watermark,
+            behind_s=max(0, int(self._clock.now()) - self._settlement.watermark),
             lateness_p50_s=median,
             lateness_p99_s=high,
             recent=publisher.acknowledged.last(),
@@ -156,7 +162,7 @@ class Node:
             try:
                 window_s = await self._broker.ensure_stream()
                 bucket = await self._broker.bucket()
-                return window_s, bucket, await read_recovery_point(bucket)
+                return window_s, bucket, await read_recovery_point(bucket) if self._resume else None
             except (NatsError, OSError, TimeoutError) as error:
                 pause_s = backoff.failed()
                 log.warning(

@@ -52,13 +52,13 @@ def demo_command(
 
 async def _demo(target: Target, jobs: int, seconds: float | None) -> None:
     stop, console = stop_on_signals(), Console(highlight=False)
-    configure_logs(target.load().settings.log_format, logging.WARNING)
+    configure_logs(target.load().settings.log_format, logging.ERROR)  # the view tells of troubles itself
     console.print(f"starting Postgres and NATS in {target.embedded} ...")
     async with target.settings() as found:
         console.print(f"making the schema and {jobs:,} sample jobs ...")
         await unless_stopped(_prepare(found, jobs), stop)
         settings = _with_http_port(found, target)
-        node = Node(settings)
+        node = Node(settings, resume=False)  # what a demo of yesterday owes would hide what this one shows
         try:
             await unless_stopped(node.start(), stop)
             if not stop.is_set():

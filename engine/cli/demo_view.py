@@ -16,6 +16,7 @@ from mainspring.engine.node import NodeStatus
 
 HISTORY_S = 60
 RECENT_MAX = 12
+BEHIND_S = 5
 BARS = " ▁▂▃▄▅▆▇█"
 Further = Sequence[tuple[str, str]]
 
@@ -199,6 +200,8 @@ def _troubles(status: NodeStatus) -> list[str]:
         found.append("Postgres is away: firing goes on with what is known")
     if not status.broker_connected:
         found.append("NATS is away: owed runs are kept")
+    elif status.behind_s > BEHIND_S:
+        found.append(f"working through {status.behind_s} owed seconds: the runs of an outage come late")
     if status.quarantined:
         found.append(f"{status.quarantined:,} jobs are quarantined: see the log")
     return found
