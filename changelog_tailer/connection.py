@@ -1,6 +1,9 @@
 """Connections to Postgres with deadlines of our own, to servers whose log can be trusted."""
 
 import asyncio
+import os
+import re
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -8,8 +11,9 @@ from typing import Any
 
 import asyncpg
 
+from mainspring.changelog_tailer.address import servers_of
 from mainspring.changelog_tailer.cursor import Cursor
-from mainspring.changelog_tailer.errors import SchemaMismatch, ServerRefused
+from mainspring.changelog_tailer.errors import SchemaMismatch, ServerRefused, Unreachable
 from mainspring.changelog_tailer.queries import query, schema_version
 
 CONNECT_TIMEOUT_S = 10.0
@@ -48,10 +52,29 @@ async def connect(
 async def open_session(
     dsn: str, *, timeout_s: float = CONNECT_TIMEOUT_S, ssl_context: ssl.SSLContext | None = None
 ) -> asyncpg.Connection:
-    """A connection of which nothing is asked but that it is to the primary of the hosts named."""
+    """A connection of which nothing is asked but that it is to the primary of the hosts named.
+
+    Raises Unreachable where none answers in time, ServerRefused, and what the server answers.
+    """
     options: dict[str, Any] = {} if ssl_context is None else {"ssl": ssl_context}
-    async with asyncio.timeout(timeout_s):
-        return await _dial(dsn, options)
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await _dial(dsn, options)
+    except OSError as error:
+        where = ", ".join(servers_of(dsn))
+        cause = _in_words(error, timeout_s)
+        raise Unreachable(f"Postgres at {where} cannot be reached: {cause} (postgres_dsn)") from error
+
+
+def _in_words(error: OSError, timeout_s: float) -> str:
+    """The cause without the number, which says nothing to people."""
+    if isinstance(error, TimeoutError) and error.errno is None:
+        return f"no answer within {timeout_s:g} s"
+    if isinstance(error, (socket.gaierror, ssl.SSLError)):  # their numbers are no errno
+        return error.strerror or str(error)
+    if error.errno is not None:
+        return os.strerror(error.errno)
+    return re.sub(r"\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
 
 
 async def _dial(dsn: str, options: dict[str, Any]) -> asyncpg.Connection:

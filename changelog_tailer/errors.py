@@ -19,3 +19,7 @@ class CursorVoid(ChangeLogError):
 
 class RowsCorrupt(ChangeLogError):
     """The bytes are not those of a binary COPY with the expected columns."""
+
+
+class Unreachable(ConnectionError):
+    """No server answers at the address: an OSError, for trying again may cure it."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, FilePath, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
@@ -20,6 +21,8 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
+
+from mainspring.changelog_tailer.address import servers_of
 
 PREFIX = "MAINSPRING_"
 DEFAULT_FILE = Path("mainspring.toml")
@@ -103,6 +106,7 @@ class Settings(BaseSettings):
     def _postgres_scheme(cls, value: str) -> str:
         if not value.startswith(("postgresql://", "postgres://")):
             raise ValueError("must start with postgresql://")
+        servers_of(value)
         return value
 
     @field_validator("nats_url")
@@ -110,6 +114,8 @@ class Settings(BaseSettings):
     def _nats_scheme(cls, value: str) -> str:
         if not all(re.match(r"(nats|tls|ws|wss)://[^/]", server.strip()) for server in value.split(",")):
             raise ValueError("each server must start with nats:// or tls://")
+        for server in value.split(","):
+            _require_host_and_port(server.strip())
         return value
 
     @model_validator(mode="after")
@@ -172,6 +178,20 @@ def mask_address(address: str) -> str:
     with_query = re.sub(r"(?i)\b(password|sslpassword|passfile)=[^&\s]*", r"\1=***", address)
     token = re.sub(r"((?:nats|tls|ws|wss)://)[^:@/,]+@", r"\1***@", with_query)
     return re.sub(r"(://[^:@/,]*):(?!//).*?@(?=[^@,]*(?:,|$))", r"\1:***@", token)
+
+
+def _require_host_and_port(url: str) -> None:
+    """Raises ValueError for an address that the driver could make nothing of, repeating no part of it."""
+    try:
+        parts = urlsplit(url)
+        good = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of `port`, or of a bracket that is left open
+        good = False
+    if not good:
+        raise ValueError(
+            "each server is scheme://host:port, the port from 1 to 65535, an IPv6 host in brackets; "
+            "in a user name or password write / as %2F, @ as %40, : as %3A"
+        )
 
 
 def _layers(flags: Mapping[str, Any], file: Path | None) -> Iterable[tuple[str, Mapping[str, Any]]]:

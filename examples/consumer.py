@@ -8,6 +8,7 @@ JetStream may hand out a message again, so the effect is keyed by the run id.
 import asyncio
 import json
 import sys
+from contextlib import suppress
 
 import nats
 from nats.errors import TimeoutError as NothingNew
@@ -33,4 +34,5 @@ async def consume(url: str, route: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(consume(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "default"))
+    with suppress(KeyboardInterrupt):  # Ctrl-C: what is not acknowledged comes again
+        asyncio.run(consume(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "default"))

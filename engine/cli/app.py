@@ -1,11 +1,13 @@
 """All commands under one roof, and the way an error leaves the program."""
 
+import sys
 from importlib.metadata import version
 from typing import Annotated, ClassVar
 
 import typer
 
 from mainspring.engine.cli.lazy import LazyGroup
+from mainspring.engine.cli.stdout import name_stdout
 
 _HERE = "mainspring.engine.cli"
 
@@ -37,18 +39,27 @@ app = typer.Typer(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; gives the exit status: 0 done, 1 failed, 2 wrong usage, 3 differences found."""
+    name_stdout()
+    try:
+        status = _run(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except Exception as error:
+        from mainspring.engine.cli.failures import explain, status_of  # noqa: PLC0415 (it imports every driver)
+
+        failed = status_of(error)
+        if failed is None:
+            raise
+        typer.echo(explain(error), err=True)
+        return failed
+    return status
+
+
+def _run(arguments: list[str] | None) -> int:
     try:
         app(args=arguments, prog_name="mainspring")
     except SystemExit as ended:
         return _status(ended.code)
-    except Exception as error:
-        from mainspring.engine.cli.failures import explain, status_of  # noqa: PLC0415 (it imports every driver)
-
-        status = status_of(error)
-        if status is None:
-            raise
-        typer.echo(explain(error), err=True)
-        return status
     return 0
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import typer
 
+from mainspring.engine.cli.embedded_folder import servers_of
 from mainspring.engine.cli.options import EVERY_SETTING, JsonOption, Target, run_async, takes_settings
 from mainspring.engine.config import SECRET_KEYS, masked
-from mainspring.engine.embedded import EmbeddedServers
 
 
 @takes_settings(*EVERY_SETTING)
@@ -38,7 +38,7 @@ async def _settings(target: Target) -> tuple[dict[str, Any], Mapping[str, str]]:
     if target.embedded is None:
         loaded = target.load()
         return masked(loaded.settings), loaded.origins
-    async with EmbeddedServers(target.embedded) as servers:
+    async with servers_of(target.embedded) as servers:
         loaded = target.load(servers)
         own = frozenset(key for key in SECRET_KEYS if not target.flags.get(key))
         origins = {**loaded.origins, **dict.fromkeys(own, "--embedded")}

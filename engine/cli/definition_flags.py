@@ -5,7 +5,7 @@ in a file.
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, NoReturn, TypeVar
 
@@ -75,6 +75,12 @@ def refuse(problems: tuple[Problem, ...]) -> NoReturn:
     for problem in problems:
         typer.echo(f"error: {problem}", err=True)
     raise typer.Exit(WRONG_USAGE)
+
+
+def warn(problems: Iterable[Problem]) -> None:
+    """Tell what is allowed and yet hardly meant, a line each."""
+    for problem in problems:
+        typer.echo(f"warning: {problem}", err=True)
 
 
 def _parameters(flags: Mapping[str, Flag]) -> Iterator[inspect.Parameter]:

@@ -3,7 +3,7 @@
 import asyncpg
 import nats.errors
 
-from mainspring.changelog_tailer.errors import ChangeLogError
+from mainspring.changelog_tailer.errors import ChangeLogError, Unreachable
 from mainspring.engine.cli.tail import StreamMissing
 from mainspring.engine.config import SettingsError
 from mainspring.engine.definition import DefinitionError
@@ -36,6 +36,7 @@ WORLD = (
     nats.errors.Error,
 )
 WRONG_ADDRESS = (
+    Unreachable,
     ConnectionRefusedError,
     asyncpg.InvalidPasswordError,
     asyncpg.InvalidCatalogNameError,
@@ -52,8 +53,16 @@ def status_of(error: Exception) -> int | None:
 
 def explain(error: Exception) -> str:
     """One line for one error."""
-    text = " ".join(str(error).split("\n")) if isinstance(error, MISUSE) else str(error)
+    text = _text(error)
     line = f"error: {text or type(error).__name__}"
     if isinstance(error, WRONG_ADDRESS):
         line += "; `mainspring config` shows postgres_dsn and nats_url, and --embedded DIR needs neither"
     return line
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, MISUSE):
+        return " ".join(str(error).split("\n"))
+    if isinstance(error, OSError) and error.strerror is not None:
+        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    return str(error)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mainspring.engine.cli.definition_flags import refuse, takes_definition
+from mainspring.engine.cli.definition_flags import refuse, takes_definition, warn
 from mainspring.engine.cli.job_connection import job_connection
 from mainspring.engine.cli.job_table import JobTable
 from mainspring.engine.cli.job_text import job_json, job_lines, printable
@@ -16,6 +16,7 @@ from mainspring.engine.clock import SystemClock
 from mainspring.engine.definition import Definition, DefinitionError, read_definition
 from mainspring.engine.jobs.store import Job, JobStore
 from mainspring.engine.jobs.upcoming import upcoming
+from mainspring.engine.jobs.warnings import warnings_of
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -64,7 +65,9 @@ def add_command(
         async with job_connection(target) as connection:
             return await JobStore(connection).add(definition)
 
-    _tell(run_async(add()), "added", as_json=as_json)
+    added: Job = run_async(add())
+    _tell(added, "added", as_json=as_json)
+    warn(warnings_of(added.definition, given, _now()))
 
 
 @app.command("edit")
@@ -101,6 +104,7 @@ def edit_command(
     except DefinitionError as error:
         refuse(error.problems)
     _tell(edited, "edited", as_json=as_json)
+    warn(warnings_of(edited.definition, given, _now()))
 
 
 @app.command("pause")

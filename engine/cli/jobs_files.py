@@ -10,6 +10,7 @@ from typing import Annotated, BinaryIO, Final
 
 import typer
 
+from mainspring.engine.cli.destination import Destination
 from mainspring.engine.cli.failures import FAILED
 from mainspring.engine.cli.file_progress import export_progress, import_progress
 from mainspring.engine.cli.job_connection import job_connection
@@ -93,18 +94,20 @@ def export_command(
     mainspring jobs export --format csv > jobs.csv
     """
 
-    async def read() -> tuple[int, list[tuple[int, int, str]]]:
+    async def read(destination: Destination) -> tuple[int, list[tuple[int, int, str]]]:
         async with job_connection(target) as connection:
-            with _destination(file) as stream, export_progress() as progress:
+            with export_progress() as progress:
 
                 async def sink(chunk: bytes) -> None:
-                    stream.write(chunk)
+                    destination.write(chunk)
                     progress(len(chunk))
 
                 count = await export_jobs(connection, sink, fmt=_format_of(file, fmt))
             return count, await unfit_crons(connection)
 
-    count, unfit = run_async(read())
+    # Opened out here: opening a fifo waits for its reader, and Ctrl-C has to end that too.
+    with Destination(file) as destination:
+        count, unfit = run_async(read(destination))
     for jobs, example, reason in unfit:
         who = f"job {example}" if jobs == 1 else f"{jobs} jobs, such as {example},"
         typer.echo(f"warning: {who} cannot be imported again: {reason}", err=True)
@@ -124,23 +127,6 @@ def _source(file: str) -> Iterator[BinaryIO]:
         return
     with Path(file).open("rb") as stream:
         yield stream
-
-
-@contextmanager
-def _destination(file: str) -> Iterator[BinaryIO]:
-    """A file that appears under its name only when it is complete; or stdout."""
-    if file == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    path = Path(file)
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with partial.open("wb") as stream:
-            yield stream
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _tell_problems(report: ImportReport) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from pydantic.fields import FieldInfo
 
+from mainspring.engine.cli.embedded_folder import embedded_folder, servers_of
 from mainspring.engine.config import LoadedSettings, Settings, load, unknown_variables
 from mainspring.engine.embedded import EmbeddedServers
 
@@ -41,6 +42,11 @@ class Target:
         own = {} if servers is None else {"postgres_dsn": servers.postgres_dsn, "nats_url": servers.nats_url}
         return load(own | {key: value for key, value in self.flags.items() if value}, file=self.config)
 
+    @property
+    def owns_postgres(self) -> bool:
+        """Whether the database is that of the embedded folder, and with it ours to set up."""
+        return self.embedded is not None and not self.flags.get("postgres_dsn")
+
     @asynccontextmanager
     async def settings(self) -> AsyncIterator[Settings]:
         """The settings, with the embedded servers running for as long as the block lasts.
@@ -51,7 +57,7 @@ class Target:
         if self.embedded is None:
             yield settings
             return
-        async with EmbeddedServers(self.embedded) as servers:
+        async with servers_of(self.embedded) as servers:
             yield self.load(servers).settings
 
 
@@ -67,10 +73,10 @@ def takes_settings(*keys: str) -> Callable[[Command], Command]:
     """
 
     def decorate(command: Command) -> Command:
-        def with_target(*args: Any, embedded: Path | None, config: Path | None, **named: Any) -> Any:
+        def with_target(*args: Any, embedded: str | None, config: Path | None, **named: Any) -> Any:
             flags = {key: named.pop(key) for key in keys}
             _warn_of_unknown_variables()
-            return command(Target(flags, config, embedded), *args, **named)
+            return command(Target(flags, config, embedded_folder(embedded)), *args, **named)
 
         _describe(with_target, command, keys)
         return with_target  # type: ignore[return-value]
@@ -104,7 +110,7 @@ def _embedded_parameter() -> inspect.Parameter:
     option = typer.Option(
         "--embedded", metavar="DIR", envvar="MAINSPRING_EMBEDDED", help=text, rich_help_panel=PANEL
     )
-    return _parameter("embedded", Path, option)
+    return _parameter("embedded", str, option)  # a Path would read an empty text as the current folder
 
 
 def _config_parameter() -> inspect.Parameter:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 
+from mainspring.changelog_tailer import schema
 from mainspring.engine.cli.logs import configure_logs
 from mainspring.engine.cli.options import EVERY_SETTING, Target, run_async, takes_settings
 from mainspring.engine.cli.signals import stop_on_signals
@@ -18,7 +19,8 @@ def run_command(target: Target) -> None:
     """Run the engine until Ctrl-C or SIGTERM.
 
     It loads the jobs from Postgres, follows every change of them, and publishes each run to JetStream at
-    its second. `db init` must have been run once. Status and metrics are on http_host:http_port.
+    its second. `db init` must have been run once, but for --embedded, where this command sees to it.
+    Status and metrics are on http_host:http_port.
 
     \b
     mainspring run --embedded .mainspring
@@ -32,7 +34,10 @@ async def _run(target: Target) -> None:
     stop = stop_on_signals()
     configure_logs(target.load().settings.log_format)
     async with target.settings() as settings:
-        await serve(settings, stop)
+        if target.owns_postgres:
+            await unless_stopped(schema.init(settings.postgres_dsn), stop)
+        if not stop.is_set():
+            await serve(settings, stop)
 
 
 async def serve(settings: Settings, stop: asyncio.Event) -> None:

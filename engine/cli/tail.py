@@ -3,26 +3,22 @@
 import json
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import nats
 import typer
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.api import ConsumerConfig, DeliverPolicy
 from nats.js.errors import NotFoundError
 
+from mainspring.engine.cli.nats_connection import connected
 from mainspring.engine.cli.options import NATS, JsonOption, Target, run_async, takes_settings
 from mainspring.engine.cli.signals import stop_on_signals
-from mainspring.engine.config import Settings
 from mainspring.engine.stopping import unless_stopped
-from mainspring.engine.tls import nats_tls
 
 ROUTE_PATTERN = re.compile(r"(?:[A-Za-z0-9_-]+|\*)(?:\.(?:[A-Za-z0-9_-]+|\*))*(?:\.>)?|>")
-CONNECT_TIMEOUT_S = 5
 
 
 class StreamMissing(Exception):
@@ -73,34 +69,18 @@ def tail_command(
 
 
 async def _tail(target: Target, route: str, count: int | None, as_json: bool) -> None:
-    stop = stop_on_signals()
-    async with target.settings() as settings, _connected(settings) as client:
+    # All of it ends with the signal: connecting and looking for the stream may take long as well.
+    await unless_stopped(_print_runs(target, route, count, as_json), stop_on_signals())
+
+
+async def _print_runs(target: Target, route: str, count: int | None, as_json: bool) -> None:
+    async with target.settings() as settings, connected(settings, "tail") as client:
         arrivals = _arrivals(client, settings.instance, route)
         printed = 0
-        while printed != count and (arrival := await unless_stopped(anext(arrivals), stop)) is not None:
+        while printed != count:
+            arrival = await anext(arrivals)
             typer.echo(json.dumps(asdict(arrival)) if as_json else arrival.line())
             printed += 1
-
-
-@asynccontextmanager
-async def _connected(settings: Settings) -> AsyncIterator[Client]:
-    client = await nats.connect(
-        [server.strip() for server in settings.nats_url.split(",")],
-        name=f"{settings.instance} tail",
-        user_credentials=None if settings.nats_creds is None else str(settings.nats_creds),
-        tls=nats_tls(settings),
-        connect_timeout=CONNECT_TIMEOUT_S,
-        allow_reconnect=False,
-        error_cb=_quiet,
-    )
-    try:
-        yield client
-    finally:
-        await client.close()
-
-
-async def _quiet(_: Exception) -> None:
-    """nats-py would print a traceback for what it also raises."""
 
 
 async def _arrivals(client: Client, instance: str, route: str) -> AsyncIterator[Arrival]:

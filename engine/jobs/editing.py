@@ -49,6 +49,11 @@ def changed_fields(old: Definition, new: Definition) -> dict[str, object]:
     return {name: after for name, before, after in pairs if before != after}
 
 
+def without_effect(kind: str, given: Iterable[str]) -> list[str]:
+    """Those of the fields that mean nothing to a job of this kind."""
+    return [name for name in given if kind not in _MEANS_SOMETHING_FOR.get(name, (kind,))]
+
+
 def _shed(kind: str, values: Mapping[str, object]) -> dict[str, object]:
     given = [other for other, field in _SCHEDULE_OF.items() if values.get(field) is not None]
     if not given or kind in given:

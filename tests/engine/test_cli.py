@@ -116,6 +116,26 @@ def test_a_server_that_is_not_there_is_one_line_with_the_mend(capsys: pytest.Cap
     assert "Traceback" not in error
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", [["config"], ["--help"], ["next", "--cron", "@daily"]], ids=" ".join)
+def test_a_full_stdout_is_told_as_such(command: list[str], unbuffered: str) -> None:
+    argv, environment = [sys.executable, "-m", "mainspring.engine", *command], dict(os.environ)
+    environment["PYTHONUNBUFFERED"] = unbuffered
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            argv, stdout=full, stderr=subprocess.PIPE, text=True, env=environment, check=False
+        )
+    assert done.stderr == "error: cannot write to stdout: No space left on device\n"
+    assert done.returncode == 1
+
+
+def test_an_operating_system_error_is_told_in_words_with_its_file() -> None:
+    assert explain(FileNotFoundError(2, "No such file or directory", "x.csv")) == (
+        "error: x.csv: No such file or directory"
+    )
+    assert explain(OSError(28, "No space left on device")) == "error: No space left on device"
+
+
 def test_it_runs_as_a_module_as_well() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mainspring.engine", "--version"], capture_output=True, text=True, check=False

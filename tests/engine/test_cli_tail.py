@@ -2,12 +2,16 @@
 
 import asyncio
 import json
+import re
+import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import nats
 import pytest
+from command_line import mainspring
 from nats.js.client import JetStreamContext
 
 from mainspring.engine.cli import main
@@ -82,6 +86,48 @@ async def test_sigterm_ends_it_well_and_lines_are_for_people(nats_url: str) -> N
 def test_a_missing_stream_is_explained(nats_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tail", "--nats-url", nats_url, "--instance", "nowhere"]) == 1
     assert "there is no stream NOWHERE" in capsys.readouterr().err
+
+
+def test_a_server_that_is_not_there_is_told_soon_with_address_and_setting() -> None:
+    ended = mainspring("tail", "--nats-url", "nats://user:s3cret@127.0.0.1:1")
+    assert ended.status == 1
+    assert ended.err.startswith(
+        "error: NATS at nats://user:***@127.0.0.1:1 cannot be reached: Connection refused (nats_url)"
+    )
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_a_server_that_keeps_silent_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        ended = mainspring("tail", "--nats-url", f"nats://127.0.0.1:{silent.getsockname()[1]}")
+    assert ended.status == 1
+    assert "cannot be reached: no answer in time (nats_url)" in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_a_wrong_password_names_the_setting(nats_url: str) -> None:
+    ended = mainspring("tail", "--nats-url", re.sub(r"//.*@", "//mainspring:s3cret@", nats_url))
+    assert ended.status == 1
+    assert "refuses these credentials; mend user and password or token in nats_url" in ended.err
+    assert "s3cret" not in ended.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_ends_it_while_it_connects(number: signal.Signals) -> None:
+    met = asyncio.Event()
+
+    async def keep_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        met.set()
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(keep_silent, "127.0.0.1", 0) as silent:
+        port = silent.sockets[0].getsockname()[1]
+        process = await tail(f"nats://127.0.0.1:{port}", "silent")
+        await asyncio.wait_for(met.wait(), 20)
+        process.send_signal(number)
+        out, err = await asyncio.wait_for(process.communicate(), 20)
+    assert (process.returncode, out, err) == (0, b"", b"")
 
 
 @pytest.mark.parametrize("route", ["a b", "a..b", "a.", ">.a", "a.>.b", "a\r\n", ""])

@@ -94,6 +94,12 @@ def test_a_bad_file_is_refused_in_one_line(bare: Path, text: str, complaint: str
         ("log_format", "xml", "'text' or 'json'"),
         ("postgres_dsn", "mysql://h/db", r"must start with postgresql://"),
         ("nats_url", "nats://a,http://b", r"must start with nats:// or tls://"),
+        ("postgres_dsn", "postgresql://[::1/x", r"write an IPv6 host as \[::1\]"),
+        ("postgres_dsn", "postgresql://h:abc/x", "a port is a number from 1 to 65535"),
+        ("postgres_dsn", "postgresql://h:99999/x", "a port is a number from 1 to 65535"),
+        ("nats_url", "nats://[::1", "each server is scheme://host:port"),
+        ("nats_url", "nats://a,nats://h:99999", "the port from 1 to 65535"),
+        ("nats_url", "nats://:4222", "each server is scheme://host:port"),
         ("nats_creds", "/no/such/file", "does not point to a file"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 from command_line import Ended, mainspring
 
 from mainspring.changelog_tailer import schema
+from mainspring.engine.clock import SystemClock
 from mainspring.wheel import Schedule, next_fires
 
 REAL_FILE = Path(__file__).parents[1] / "data" / "ci_periodics.jsonl"
@@ -96,6 +97,38 @@ def test_a_bad_flag_is_told_by_its_column_and_nothing_is_added(flags: list[str],
     assert ended.status == 2
     assert all(text in ended.err for text in told), ended.err
     assert done("list", "--json").out == ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--run-at", "2001-01-01T00:00:00Z"], ["run_at: this job has no run left, it will never run"]),
+        (
+            ["--every", "5", "--ends-at", "2001-01-01T00:00:00Z"],
+            ["ends_at: this job has no run left, it will never run"],
+        ),
+        (
+            ["--every", "5", "--tz", "Europe/Vienna", "--jitter", "3"],
+            ["tz: has no effect on an interval job", "jitter_s: has no effect on an interval job"],
+        ),
+        (["--cron", "@daily", "--phase", "3"], ["phase_s: has no effect on a cron job"]),
+        (["--cron", "@daily", "--tz", "Europe/Vienna", "--jitter", "3"], []),
+    ],
+)
+def test_add_warns_of_what_will_do_nothing(flags: list[str], told: list[str]) -> None:
+    ended = done("add", *flags)
+    assert ended.err.splitlines() == [f"warning: {line}" for line in told]
+    assert ended.out.startswith("added job ")
+
+
+def test_a_one_shot_that_is_hardly_late_still_runs_and_is_no_warning() -> None:
+    assert done("add", "--run-at", str(int(SystemClock().now()) - 60)).err == ""
+
+
+def test_edit_warns_of_a_job_that_it_ends() -> None:
+    done("add", "--every", "5", "--key", "a")
+    ended = done("edit", "a", "--ends-at", "2001-01-01T00:00:00Z")
+    assert ended.err == "warning: ends_at: this job has no run left, it will never run\n"
 
 
 def test_edit_changes_only_what_it_is_given() -> None:
