@@ -46,6 +46,15 @@ cdef inline char* blob_at(const Blobs* blobs, uint32_t blob) noexcept nogil:
     return blobs.pages[blob >> 12] + ((blob & (PAGE_UNITS - 1)) << 2)
 
 
+cdef inline uint32_t units_of(uint32_t size) noexcept nogil:
+    return (size + 3) >> 2
+
+
+# Whether a blob of one size can hold the other just as well.
+cdef inline bint blobs_fit(uint32_t old_size, uint32_t size) noexcept nogil:
+    return units_of(old_size) == units_of(size) <= SMALL_UNITS
+
+
 cdef void blobs_open(Blobs* blobs, PageSource* source) noexcept nogil
 cdef void blobs_close(Blobs* blobs) noexcept nogil
 cdef int blobs_reserve(Blobs* blobs, uint32_t size) noexcept nogil

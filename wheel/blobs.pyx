@@ -9,10 +9,6 @@ from mainspring.wheel.memory cimport (
 from mainspring.wheel.slab cimport NONE, slab_close, slab_give, slab_open, slab_reserve, slab_take
 
 
-cdef inline uint32_t units_of(uint32_t size) noexcept nogil:
-    return (size + 3) >> 2
-
-
 cdef inline uint32_t* word_at(Blobs* blobs, uint32_t blob) noexcept nogil:
     return <uint32_t*>blob_at(blobs, blob)
 

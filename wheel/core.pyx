@@ -10,7 +10,7 @@ from mainspring.wheel.frames cimport Output
 from mainspring.wheel.hash cimport xxh64_i64
 from mainspring.wheel.index cimport index_bytes, index_find, index_presize
 from mainspring.wheel.memory cimport (
-    DONE, NO_MEMORY, memory_give, memory_take, prefetch, prefetch_write, pthread_mutex_destroy,
+    DONE, NO_MEMORY, memory_give, memory_take_blocks, prefetch, prefetch_write, pthread_mutex_destroy,
     pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock, source_bytes, source_close, source_open,
     source_prepare,
 )
@@ -28,7 +28,7 @@ cdef int core_open(Core* core, int64_t now) noexcept nogil:
     source_open(&core.source)
     pthread_mutex_init(&core.drain_lock, NULL)
     core.now = now
-    core.shards = <Shard*>memory_take(SHARDS * sizeof(Shard))
+    core.shards = <Shard*>memory_take_blocks(SHARDS * sizeof(Shard))
     if core.shards == NULL:
         return NO_MEMORY
     for s in range(SHARDS):

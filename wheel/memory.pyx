@@ -6,7 +6,7 @@ from libc.string cimport memcpy, memset
 
 
 cdef extern from "native.h" nogil:
-    void* ms_block(size_t size)
+    void* ms_block(size_t size, size_t alignment)
 
 
 # Allocations left until one fails; negative: never. Written by tests alone.
@@ -31,6 +31,11 @@ cdef bint refused() noexcept nogil:
 
 cdef void* memory_take(size_t size) noexcept nogil:
     return NULL if refused() else malloc(size)
+
+
+cdef void* memory_take_blocks(size_t size) noexcept nogil:
+    cdef size_t whole = (size + BLOCK_BYTES - 1) // BLOCK_BYTES * BLOCK_BYTES
+    return NULL if refused() else ms_block(whole, BLOCK_BYTES)
 
 
 cdef void memory_give(void* memory) noexcept nogil:
@@ -77,7 +82,7 @@ cdef int note_block(PageSource* source, char* block) noexcept nogil:
 # What is left of the block before goes to the free pages. Each 4 kB is touched here, because here no
 # shard waits for it.
 cdef int add_block(PageSource* source) noexcept nogil:
-    cdef char* block = NULL if refused() else <char*>ms_block(BLOCK_BYTES)
+    cdef char* block = NULL if refused() else <char*>ms_block(BLOCK_BYTES, BLOCK_BYTES)
     cdef int at
     if block == NULL:
         return NO_MEMORY
