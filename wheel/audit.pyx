@@ -2,8 +2,8 @@
 
 The first pass walks the lists and marks each record that stands where it should; the second walks the records
 and looks at what was marked. Both are linear, and the marks are a bit in the record: nothing is allocated but
-what a cure needs. The shard has lain untouched for minutes: its memory is read once in a row, where the machine
-reads ahead by itself, and then asked for some entries before its use.
+what a cure needs. The shard has lain untouched for minutes: its memory is read once in a row, where the
+machine reads ahead by itself, and then asked for some entries before its use.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t

@@ -1,7 +1,7 @@
 """A batch of changes: judged whole, then applied in waves of 32 rows.
 
     refusal = batch_refusal(&batch, &row)               # before anything: REFUSED_... and the row it is about
-    code = batch_apply(&batch, shards, source)          # NO_MEMORY: `applied` says how far it came
+    code = batch_apply(&batch, shards, source, &evacuations)    # NO_MEMORY: `applied` says how far it came
 
 What an edit costs is waiting for memory: the index, the record, its entry, its blob, one after the other. A
 wave goes over its rows once for each of these and only asks for the lines, so that the waits of its rows
@@ -13,6 +13,7 @@ is not newer the second time.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from mainspring.wheel.edit cimport Definition_t
+from mainspring.wheel.evacuate cimport Evacuations
 from mainspring.wheel.memory cimport PageSource
 from mainspring.wheel.shard cimport Shard
 
@@ -43,9 +44,12 @@ ctypedef struct Batch:
     uint32_t routes         # numbers given out so far
     uint32_t crons
     uint32_t first_shard    # of a sorted batch; threads that begin apart do not wait for each other
+    Evacuations* evacuations
     uint64_t applied
     uint64_t changed
 
 
 cdef int batch_refusal(const Batch* batch, uint64_t* row) noexcept nogil
-cdef int batch_apply(Batch* batch, Shard* shards, PageSource* source) noexcept nogil
+cdef int batch_apply(
+    Batch* batch, Shard* shards, PageSource* source, Evacuations* evacuations,
+) noexcept nogil

@@ -6,6 +6,7 @@ from libc.string cimport memset
 from mainspring.wheel.edit cimport (
     DATA_MAX, KEY_MAX, OP_DELETE, Definition_t, apply_row, probable_due,
 )
+from mainspring.wheel.evacuate cimport Evacuations, evacuation_offer, evacuation_work
 from mainspring.wheel.foresee cimport (
     foresee_chunks, foresee_index, foresee_lists, foresee_neighbour, foresee_record, foresee_shard,
 )
@@ -122,6 +123,7 @@ cdef int apply_rows(Batch* batch, Shard* shard, Wave* wave, uint32_t start, uint
             return NO_MEMORY
         batch.applied += 1
         batch.changed += code
+    evacuation_offer(batch.evacuations, shard)
     return DONE
 
 
@@ -214,6 +216,7 @@ cdef int apply_range(
         gather(batch, shards, order, start, end, &wave)
         if apply_wave(batch, shards, source, &wave) == NO_MEMORY:
             return NO_MEMORY
+        evacuation_work(batch.evacuations, shards, source, wave.count)
         start += wave.count
     return DONE
 
@@ -281,7 +284,10 @@ cdef int sort_and_apply(Batch* batch, Shard* shards, PageSource* source) noexcep
     return code
 
 
-cdef int batch_apply(Batch* batch, Shard* shards, PageSource* source) noexcept nogil:
+cdef int batch_apply(
+    Batch* batch, Shard* shards, PageSource* source, Evacuations* evacuations,
+) noexcept nogil:
+    batch.evacuations = evacuations
     if batch.count < SORTED_FROM:
         return apply_range(batch, shards, source, NULL, 0, batch.count)
     return sort_and_apply(batch, shards, source)

@@ -183,7 +183,7 @@ cdef class Wheel:
         with nogil:
             code = batch_refusal(&batch, &refused)
             if code == ACCEPTED:
-                code = batch_apply(&batch, self.core.shards, &self.core.source)
+                code = batch_apply(&batch, self.core.shards, &self.core.source, &self.core.evacuations)
         if code == NO_MEMORY:
             raise out_of_memory(f"after {batch.applied} of {batch.count} rows")
         if code != DONE:
@@ -212,7 +212,7 @@ cdef class Wheel:
         cdef Shard* at = &self.core.shards[shard_number(shard)]
         memset(found, 0, sizeof(found))
         with nogil:
-            audit_locked(at, False, found)
+            audit_locked(&self.core, at, False, found)
         return named(found)
 
     def sweep(self, shard: int) -> dict[str, int]:
@@ -221,7 +221,7 @@ cdef class Wheel:
         cdef int code
         memset(found, 0, sizeof(found))
         with nogil:
-            code = audit_locked(at, True, found)
+            code = audit_locked(&self.core, at, True, found)
         if code == NO_MEMORY:
             raise out_of_memory(f"to heal shard {shard}")
         return named(found)
