@@ -61,5 +61,5 @@ setup(
             "initializedcheck": False,
             "embedsignature": True,
         },
-    )
+    ),
 )

@@ -52,6 +52,7 @@ ctypedef struct PageSource:
 
 
 cdef void* memory_take(size_t size) noexcept nogil      # NULL when there is none; contents are not cleared
+cdef void* memory_take_blocks(size_t size) noexcept nogil   # the same, on huge pages where there are any
 cdef void memory_give(void* memory) noexcept nogil
 
 # A larger copy of an array, the rest cleared. The old one is given back only on success.

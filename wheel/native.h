@@ -23,12 +23,12 @@ static inline void ms_prefetch_write(const void *at)
     __asm__ volatile("" : : "r"(at));
 }
 
-/* A block aligned to its own size, which lets the kernel back it with one huge page.
+/* A block so aligned that the kernel can back it with huge pages.
  * The advice is a wish: where it is refused the block works all the same. */
-static inline void *ms_block(size_t bytes)
+static inline void *ms_block(size_t bytes, size_t alignment)
 {
     void *block = NULL;
-    if (posix_memalign(&block, bytes, bytes) != 0)
+    if (posix_memalign(&block, alignment, bytes) != 0)
         return NULL;
 #ifdef MADV_HUGEPAGE
     (void)madvise(block, bytes, MADV_HUGEPAGE);
