@@ -27,6 +27,10 @@ KEY_BYTES: Final = 36
 TURN_SHARE: Final = 5
 """A turn replaces one job in so many."""
 
+_PRIMES: Final = np.array(
+    [0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5],
+    np.uint64,
+)
 _DASHES: Final = (8, 13, 18, 23)
 _HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
 _EVERY_S: Final = np.repeat(
@@ -60,6 +64,20 @@ def intervals(ids: NDArray[np.int64], turn: int = 0) -> NDArray[np.int32]:
     return drawn
 
 
+def in_upper_half(ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which jobs belong to shards 128 to 255. Algorithm: XXH64 of eight bytes (Collet), its top bit."""
+    hashes = _turned(ids.astype(np.uint64) * _PRIMES[1], 31) * _PRIMES[0]
+    hashes = _turned(hashes ^ (_PRIMES[4] + np.uint64(8)), 27) * _PRIMES[0] + _PRIMES[3]
+    hashes = (hashes ^ (hashes >> np.uint64(33))) * _PRIMES[1]
+    hashes = (hashes ^ (hashes >> np.uint64(29))) * _PRIMES[2]
+    upper: NDArray[np.bool_] = (hashes ^ (hashes >> np.uint64(32))) >> np.uint64(63) == 1
+    return upper
+
+
+def _turned(bits: NDArray[np.uint64], by: int) -> NDArray[np.uint64]:
+    return (bits << np.uint64(by)) | (bits >> np.uint64(64 - by))
+
+
 class Fleet:
     """``jobs`` interval jobs with ids from 0: the mix, 40-byte payloads, null keys or UUIDs.
 
@@ -78,7 +96,10 @@ class Fleet:
 
     def rows(self, first: int, stop: int) -> NDArray[np.void]:
         """The jobs from ``first`` to before ``stop`` as a fresh load has them, shape (stop - first,)."""
-        ids = np.arange(first, stop)
+        return self.rows_of(np.arange(first, stop))
+
+    def rows_of(self, ids: NDArray[np.int64]) -> NDArray[np.void]:
+        """Just these jobs, as a fresh load has them."""
         rows = self._blank(ids)
         rows["every_s"] = self._every_s or intervals(ids)
         rows["data_at"], rows["data_len"] = ids * PAYLOAD_BYTES, PAYLOAD_BYTES

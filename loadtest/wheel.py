@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -68,6 +69,10 @@ def wheel_command(
     simulated_s: Annotated[
         int, typer.Option("--simulated-s", min=1, help="Seconds to tick after the edits, for memory.")
     ] = 7200,
+    embedded: Annotated[  # noqa: ARG001
+        Path | None,
+        typer.Option("--embedded", metavar="DIR", help="Taken as by every command; no server is needed."),
+    ] = None,
     json_wanted: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Measure the wheel: bytes a job, loads, re-arms, ticks, a herd, edits, the watchdog's sweep.
