@@ -22,9 +22,12 @@ from mainspring.wheel.memory cimport PAGE_BYTES, PageSource
 from mainspring.wheel.slab cimport NONE, Slab, slab_at
 
 
+cdef extern from "native.h" nogil:
+    enum: SMALL_UNITS "MS_SMALL_UNITS"      # 512, the largest blob on a page; 0 in the build for sanitizers
+
+
 cdef enum:
     PAGE_UNITS = 4096       # units of 4 bytes a page
-    SMALL_UNITS = 512       # the largest blob on a page
     LARGE = 0x80000000      # the rest of the number is an item of `large`
     AGED = 0x80000000       # in page_live
 

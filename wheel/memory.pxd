@@ -34,9 +34,12 @@ cdef enum:
     NO_MEMORY = -1
 
 
+cdef extern from "native.h" nogil:
+    enum: BLOCK_BYTES "MS_BLOCK_BYTES"      # 2 MB; a page in the build for sanitizers
+
+
 cdef enum:
     PAGE_BYTES = 16384
-    BLOCK_BYTES = 2097152
 
 
 # Blocks and free pages are linked through their own first bytes.

@@ -7,6 +7,8 @@ from libc.string cimport memcpy, memset
 
 cdef extern from "native.h" nogil:
     void* ms_block(size_t size, size_t alignment)
+    void ms_forbid(void* at, size_t size)
+    void ms_allow(void* at, size_t size)
 
 
 # Allocations left until one fails; negative: never. Written by tests alone.
@@ -108,6 +110,7 @@ cdef void link_page(PageSource* source, void* page) noexcept nogil:
     (<void**>page)[0] = source.free_pages
     source.free_pages = page
     source.free_count += 1
+    ms_forbid(page, PAGE_BYTES)
 
 
 cdef inline bint has_pages(const PageSource* source, uint32_t pages) noexcept nogil:
@@ -131,6 +134,7 @@ cdef int source_prepare(PageSource* source, uint32_t pages) noexcept nogil:
 cdef void* cut_page(PageSource* source) noexcept nogil:
     cdef void* page = source.free_pages
     if page != NULL:
+        ms_allow(page, PAGE_BYTES)
         source.free_pages = (<void**>page)[0]
         source.free_count -= 1
         return page
