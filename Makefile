@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 SOURCES := $(wildcard wheel/*.pyx wheel/*.pxd wheel/*.h changelog_tailer/*.pyx changelog_tailer/*.pxd)
 
 .DEFAULT_GOAL := help
-.PHONY: help install build demo test check format bench dist clean
+.PHONY: help install build demo test check format bench sanitize dist clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -45,6 +45,18 @@ format: install ## format in place
 
 bench: install ## pytest-benchmark: the wheel beside its rivals
 	$(BIN)/pytest loadtest/bench_*.py --benchmark-only $(ARGS)
+
+# Compiled apart from the modules of the normal build; both sanitizers come first, before Python itself.
+SANITIZED := build/sanitize/lib
+SANITIZER := LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+	PYTHONPATH=$(SANITIZED):tests PYTHONMALLOC=malloc UBSAN_OPTIONS=print_stacktrace=1
+
+sanitize: install ## the tests of wheel/ with every memory access and every sum checked; then leaks
+	@mkdir -p build
+	MAINSPRING_SANITIZE=1 flock build/.lock $(BIN)/python -P setup.py --quiet build \
+		--build-base build/sanitize --build-lib $(SANITIZED)
+	$(SANITIZER) ASAN_OPTIONS=detect_leaks=0 $(BIN)/pytest -n 2 -p no:cacheprovider tests/wheel $(ARGS)
+	$(SANITIZER) ASAN_OPTIONS=detect_leaks=1 $(BIN)/python -P tests/leaks_of_the_wheel.py
 
 dist: install ## build the sdist and the wheel
 	$(BIN)/python -m build --outdir dist

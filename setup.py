@@ -15,6 +15,12 @@ ROOT = Path(__file__).resolve().parent
 PACKAGES = ("wheel", "changelog_tailer", "engine", "loadtest")
 NAMESPACE = ROOT / "build" / "ns"
 
+# `make sanitize` sets it. Python's own flags let signed integers wrap, which would hide an overflow.
+SANITIZE = os.environ.get("MAINSPRING_SANITIZE") == "1"
+OPTIMIZED = ["-O2", "-fno-strict-aliasing"]
+SANITIZED = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-wrapv"]
+SANITIZED += ["-fno-sanitize-recover=all", "-fno-strict-aliasing", "-DMAINSPRING_SANITIZE"]
+
 
 def link_namespace() -> None:
     """Make ``build/ns/mainspring/<package>`` point at each package folder; safe to repeat and to race."""
@@ -36,7 +42,8 @@ def extensions() -> list[Extension]:
             [str(source.relative_to(ROOT))],
             include_dirs=[np.get_include(), str(ROOT / "wheel")],
             define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
-            extra_compile_args=["-O2", "-fno-strict-aliasing"],
+            extra_compile_args=SANITIZED if SANITIZE else OPTIMIZED,
+            extra_link_args=["-fsanitize=address,undefined"] if SANITIZE else [],
             depends=[str(path) for path in sorted((ROOT / "wheel").glob("*.h"))],
         )
         for name in PACKAGES

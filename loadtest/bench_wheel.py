@@ -1,164 +1,89 @@
-"""The wheel beside its rivals, one harness: `pytest loadtest/bench_wheel.py --benchmark-only`.
+"""The wheel beside its rivals, and its own calls by size: `pytest loadtest/bench_wheel.py --benchmark-only`.
 
-Each rival keeps the same jobs, and one round is the same seconds: take what is due, compute each job's next
-instant, put it back. The wheel is measured with all it does: it writes an envelope for every run as well.
+In a group of rivals one round is the same seconds for each; `ns_per_run` stands in the extra info.
 """
 
-import heapq
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from mainspring.wheel import (
-    DEFINITION,
-    KIND_INTERVAL,
-    MIN,
-    NEVER,
-    OP_UPDATE,
-    Frames,
-    Wheel,
-    interval_next,
-    phase_of,
-)
+from mainspring.loadtest import rivals
+from mainspring.loadtest.fleet import Fleet, open_wheel
+from mainspring.loadtest.loading import loaded
+from mainspring.loadtest.rivals import SECONDS
+from mainspring.wheel import Wheel
 
-NOW = 1_764_500_000
-JOBS = 100_000
-SECONDS = 30
-MIX = ((30, 0.2), (60, 0.5), (300, 0.2), (3600, 0.05), (86_400, 0.05))
-PAYLOAD = b'{"target":"https://example.com/health"}'
-
-
-def intervals(jobs: int) -> NDArray[np.int32]:
-    seconds, shares = zip(*MIX, strict=True)
-    return np.random.default_rng(1).choice(np.array(seconds, np.int32), jobs, p=shares)
-
-
-def definitions(jobs: int) -> NDArray[np.void]:
-    rows = np.zeros(jobs, DEFINITION)
-    rows["id"], rows["every_s"], rows["kind"], rows["enabled"] = (
-        np.arange(jobs),
-        intervals(jobs),
-        KIND_INTERVAL,
-        1,
-    )
-    rows["run_at"] = rows["ends_at"] = NEVER
-    rows["starts_at"] = rows["boost_until"] = MIN
-    rows["phase_s"] = rows["jitter_s"] = -1
-    rows["data_len"] = len(PAYLOAD)
-    return rows
-
-
-def loaded_wheel(jobs: int = JOBS) -> Wheel:
-    wheel = Wheel(NOW)
-    wheel.route("default")
-    wheel.apply(definitions(jobs), PAYLOAD)
-    return wheel
-
-
-def wheel_rival() -> Callable[[], int]:
-    wheel, frames = loaded_wheel(), Frames()
-
-    def drain(seconds: int = SECONDS) -> int:
-        runs = 0
-        for second in range(wheel.now + 1, wheel.now + 1 + seconds):
-            whole = False
-            while not whole:
-                frames.reset(0)
-                whole = wheel.drain(second, second, frames)
-                runs += len(frames)
-        return runs
-
-    return drain
-
-
-def first_instants() -> Iterable[tuple[int, int, int]]:
-    for job_id, every_s in enumerate(intervals(JOBS).tolist()):
-        yield interval_next(every_s, phase_of(job_id, every_s), 0, NOW), job_id, every_s
-
-
-def heapq_rival() -> Callable[[], int]:
-    heap, now = list(first_instants()), NOW
-    heapq.heapify(heap)
-
-    def drain() -> int:
-        nonlocal now
-        runs, now = 0, now + SECONDS
-        while heap[0][0] <= now:
-            due, job_id, every_s = heap[0]
-            heapq.heapreplace(heap, (due + every_s, job_id, every_s))
-            runs += 1
-        return runs
-
-    return drain
-
-
-def dict_wheel_rival() -> Callable[[], int]:
-    slots: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-    now = NOW
-    for due, job_id, every_s in first_instants():
-        slots[due].append((job_id, every_s))
-
-    def drain() -> int:
-        nonlocal now
-        runs = 0
-        for second in range(now + 1, now + 1 + SECONDS):
-            due = slots.pop(second, [])
-            for job in due:
-                slots[second + job[1]].append(job)
-            runs += len(due)
-        now += SECONDS
-        return runs
-
-    return drain
+HUNDRED_K, MILLION = 100_000, 1_000_000
 
 
 def note_ns(benchmark: BenchmarkFixture, name: str, count: int) -> None:
-    assert benchmark.stats is not None
-    benchmark.extra_info[name] = benchmark.stats.stats.median / count * 1e9
+    if benchmark.stats is not None:  # None with --benchmark-disable
+        benchmark.extra_info[name] = benchmark.stats.stats.min / count * 1e9
 
 
-@pytest.mark.benchmark(group=f"{SECONDS} s of {JOBS:,} jobs")
-@pytest.mark.parametrize("rival", [wheel_rival, dict_wheel_rival, heapq_rival])
-def test_fire_and_rearm(benchmark: BenchmarkFixture, rival: Callable[[], Callable[[], int]]) -> None:
-    drain = rival()
+def race(benchmark: BenchmarkFixture, drain: rivals.Drain, rounds: int) -> None:
     runs: list[int] = []
-    benchmark.pedantic(lambda: runs.append(drain()), rounds=10, warmup_rounds=1)  # type: ignore[no-untyped-call]
+    benchmark.pedantic(lambda: runs.append(drain()), rounds=rounds, warmup_rounds=1)  # type: ignore[no-untyped-call]
     note_ns(benchmark, "ns_per_run", runs[-1])
 
 
+@pytest.mark.benchmark(group=f"{SECONDS} s of {HUNDRED_K:,} jobs")
+@pytest.mark.parametrize("rival", [rivals.wheel, rivals.dict_wheel, rivals.binary_heap, rivals.event_loop])
+def test_fire_and_rearm(benchmark: BenchmarkFixture, rival: Callable[[int], rivals.Drain]) -> None:
+    race(benchmark, rival(HUNDRED_K), rounds=10)
+
+
+@pytest.mark.benchmark(group=f"{SECONDS} s of {HUNDRED_K:,} jobs")
+def test_fire_and_rearm_by_apscheduler(benchmark: BenchmarkFixture) -> None:
+    """With 100,000 jobs it is at its end: each change of its sorted list moves much of the list."""
+    race(benchmark, rivals.apscheduler(HUNDRED_K), rounds=1)
+
+
+@pytest.mark.benchmark(group=f"{SECONDS} s of {MILLION:,} jobs")
+@pytest.mark.parametrize("rival", [rivals.wheel, rivals.dict_wheel, rivals.binary_heap, rivals.event_loop])
+def test_fire_and_rearm_a_million(benchmark: BenchmarkFixture, rival: Callable[[int], rivals.Drain]) -> None:
+    race(benchmark, rival(MILLION), rounds=5)
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Fleet:
+    return Fleet(HUNDRED_K)
+
+
+def room_for(fleet: Fleet) -> Wheel:
+    wheel = open_wheel()
+    wheel.reserve(fleet.jobs)
+    return wheel
+
+
 @pytest.mark.benchmark(group="apply")
-def test_load(benchmark: BenchmarkFixture) -> None:
-    rows = definitions(JOBS)
+def test_load(benchmark: BenchmarkFixture, fleet: Fleet) -> None:
+    rows = fleet.rows(0, fleet.jobs)
     benchmark.pedantic(  # type: ignore[no-untyped-call]
-        lambda wheel: wheel.apply(rows, PAYLOAD),
-        setup=lambda: ((fresh_wheel(),), {}),
+        lambda wheel: wheel.apply(rows, fleet.texts),
+        setup=lambda: ((room_for(fleet),), {}),
         rounds=5,
         warmup_rounds=1,
     )
+    note_ns(benchmark, "ns_per_row", fleet.jobs)
 
 
-def fresh_wheel() -> Wheel:
-    wheel = Wheel(NOW)
-    wheel.route("default")
-    wheel.reserve(JOBS)
-    return wheel
+def random_ids(fleet: Fleet, count: int) -> NDArray[np.int64]:
+    return np.random.default_rng(2).permutation(fleet.jobs)[:count]
 
 
 @pytest.mark.benchmark(group="apply")
 @pytest.mark.parametrize("batch", [1, 32, 65_536])
-def test_edit(benchmark: BenchmarkFixture, batch: int) -> None:
-    wheel, rows = loaded_wheel(), definitions(JOBS)
-    rows["op"] = OP_UPDATE
-    chosen = np.random.default_rng(2).permutation(JOBS)[:batch]
-    benchmark(lambda: wheel.apply(rows[chosen], PAYLOAD))
+def test_edit(benchmark: BenchmarkFixture, fleet: Fleet, batch: int) -> None:
+    wheel, rows = loaded(fleet), fleet.updates(random_ids(fleet, batch), turn=1)
+    benchmark(lambda: wheel.apply(rows, fleet.texts))
     note_ns(benchmark, "ns_per_row", batch)
 
 
 @pytest.mark.benchmark(group="watch")
-def test_check_of_a_shard(benchmark: BenchmarkFixture) -> None:
-    wheel = loaded_wheel()
+def test_check_of_a_shard(benchmark: BenchmarkFixture, fleet: Fleet) -> None:
+    wheel = loaded(fleet)
     benchmark(lambda: wheel.check(0))

@@ -1,21 +1,26 @@
-"""A batch of changes: judged whole, sorted by shard, then applied shard by shard, 256 rows a lock hold.
+"""A batch of changes: judged whole, then applied in waves of 32 rows.
 
     refusal = batch_refusal(&batch, &row)               # before anything: REFUSED_... and the row it is about
-    code = batch_apply(&batch, shards, source)          # NO_MEMORY: `applied` says how far it came
+    code = batch_apply(&batch, shards, source, &evacuations)    # NO_MEMORY: `applied` says how far it came
 
-Rows of one job keep their order. A retry after NO_MEMORY is safe: what was applied is not
-newer the second time.
+What an edit costs is waiting for memory: the index, the record, its entry, its blob, one after the other. A
+wave goes over its rows once for each of these and only asks for the lines, so that the waits of its rows
+overlap; then it applies them. Rows of one shard that stand side by side share a lock hold, and a large batch
+is sorted by shard first. Rows of one job keep their order. A retry after NO_MEMORY is safe: what was applied
+is not newer the second time.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from mainspring.wheel.edit cimport Definition_t
+from mainspring.wheel.evacuate cimport Evacuations
 from mainspring.wheel.memory cimport PageSource
 from mainspring.wheel.shard cimport Shard
 
 
 cdef enum:
-    HOLD = 256
+    WAVE = 32
+    SORTED_FROM = 512       # smaller batches keep their order: sorting would cost more than it saves
 
 
 cdef enum:
@@ -38,9 +43,13 @@ ctypedef struct Batch:
     uint64_t texts_bytes
     uint32_t routes         # numbers given out so far
     uint32_t crons
+    uint32_t first_shard    # of a sorted batch; threads that begin apart do not wait for each other
+    Evacuations* evacuations
     uint64_t applied
     uint64_t changed
 
 
 cdef int batch_refusal(const Batch* batch, uint64_t* row) noexcept nogil
-cdef int batch_apply(Batch* batch, Shard* shards, PageSource* source) noexcept nogil
+cdef int batch_apply(
+    Batch* batch, Shard* shards, PageSource* source, Evacuations* evacuations,
+) noexcept nogil

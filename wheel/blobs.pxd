@@ -7,18 +7,29 @@
 
 Up to 2 kB a blob is cut from the end of the newest page, or is a freed one of exactly its size; a larger one
 is an allocation of its own. `page_live` counts what is in use on each page.
+
+Freed blobs of sizes that nobody asks for would pile up. Once an eighth is dead,
+
+    blobs_age(&blobs)                                   # all pages: nothing is cut from them any more
+    if blobs_is_aged(&blobs, blob): ...                 # take another, copy, give this one back
+
+and an aged page goes back to the source with its last blob. evacuate.pxd does this, a slice at a time.
 """
 
-from libc.stdint cimport uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 
-from mainspring.wheel.memory cimport PageSource
+from mainspring.wheel.memory cimport PAGE_BYTES, PageSource
 from mainspring.wheel.slab cimport NONE, Slab, slab_at
+
+
+cdef extern from "native.h" nogil:
+    enum: SMALL_UNITS "MS_SMALL_UNITS"      # 512, the largest blob on a page; 0 in the build for sanitizers
 
 
 cdef enum:
     PAGE_UNITS = 4096       # units of 4 bytes a page
-    SMALL_UNITS = 512       # the largest blob on a page
     LARGE = 0x80000000      # the rest of the number is an item of `large`
+    AGED = 0x80000000       # in page_live
 
 
 ctypedef struct Large:
@@ -29,15 +40,17 @@ ctypedef struct Large:
 ctypedef struct Blobs:
     PageSource* source
     char** pages
-    uint16_t* page_live     # units in use
-    uint32_t page_count
+    uint32_t* page_live     # units in use, and AGED; of a number without a page: the next such number
+    uint32_t page_count     # numbers given out
     uint32_t page_room
-    uint32_t tail           # first unit never used; its page is the last but the spare ones
+    uint32_t free_page      # a number without a page, or NONE
+    uint32_t spare          # a page not cut yet, or NONE
+    uint32_t tail           # first unit never used of the page that is being cut; none at a page's edge
     uint32_t free[513]      # by exact size in units; NONE ends a list
     Slab large
     void* prepared          # taken by blobs_reserve for the next large blob
-    uint64_t live_bytes
-    uint64_t dead_bytes
+    uint64_t live_bytes     # on pages, those of aged pages included
+    uint64_t dead_bytes     # in the free lists
 
 
 cdef inline char* blob_at(const Blobs* blobs, uint32_t blob) noexcept nogil:
@@ -46,6 +59,25 @@ cdef inline char* blob_at(const Blobs* blobs, uint32_t blob) noexcept nogil:
     return blobs.pages[blob >> 12] + ((blob & (PAGE_UNITS - 1)) << 2)
 
 
+cdef inline uint32_t units_of(uint32_t size) noexcept nogil:
+    return (size + 3) >> 2
+
+
+# Whether a blob of one size can hold the other just as well.
+cdef inline bint blobs_fit(uint32_t old_size, uint32_t size) noexcept nogil:
+    return units_of(old_size) == units_of(size) <= SMALL_UNITS
+
+
+cdef inline bint blobs_is_aged(const Blobs* blobs, uint32_t blob) noexcept nogil:
+    return not blob & LARGE and blobs.page_live[blob >> 12] & AGED
+
+
+# Worth an evacuation: the dead are an eighth, and more than a page.
+cdef inline bint blobs_stale(const Blobs* blobs) noexcept nogil:
+    return blobs.dead_bytes > PAGE_BYTES and blobs.dead_bytes * 8 > blobs.live_bytes + blobs.dead_bytes
+
+
+cdef void blobs_age(Blobs* blobs) noexcept nogil
 cdef void blobs_open(Blobs* blobs, PageSource* source) noexcept nogil
 cdef void blobs_close(Blobs* blobs) noexcept nogil
 cdef int blobs_reserve(Blobs* blobs, uint32_t size) noexcept nogil

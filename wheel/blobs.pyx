@@ -1,16 +1,12 @@
 """The blob store. blobs.pxd says what it promises."""
 
-from libc.stdint cimport uint16_t, uint32_t
+from libc.stdint cimport uint32_t
 from libc.string cimport memset
 
 from mainspring.wheel.memory cimport (
     DONE, NO_MEMORY, PageSource, memory_give, memory_take, memory_widen, page_give, page_take,
 )
 from mainspring.wheel.slab cimport NONE, slab_close, slab_give, slab_open, slab_reserve, slab_take
-
-
-cdef inline uint32_t units_of(uint32_t size) noexcept nogil:
-    return (size + 3) >> 2
 
 
 cdef inline uint32_t* word_at(Blobs* blobs, uint32_t blob) noexcept nogil:
@@ -20,6 +16,7 @@ cdef inline uint32_t* word_at(Blobs* blobs, uint32_t blob) noexcept nogil:
 cdef void blobs_open(Blobs* blobs, PageSource* source) noexcept nogil:
     memset(blobs, 0, sizeof(Blobs))
     memset(blobs.free, 0xFF, sizeof(blobs.free))
+    blobs.free_page = blobs.spare = NONE
     blobs.source = source
     slab_open(&blobs.large, source, sizeof(Large))
 
@@ -40,7 +37,8 @@ cdef void blobs_close(Blobs* blobs) noexcept nogil:
     cdef uint32_t i
     close_large(blobs)
     for i in range(blobs.page_count):
-        page_give(blobs.source, blobs.pages[i])
+        if blobs.pages[i] != NULL:
+            page_give(blobs.source, blobs.pages[i])
     memory_give(blobs.pages)
     memory_give(blobs.page_live)
     blobs_open(blobs, blobs.source)
@@ -50,11 +48,11 @@ cdef int widen_tables(Blobs* blobs) noexcept nogil:
     cdef uint32_t had = blobs.page_room
     cdef uint32_t room = had + had // 4 + 4
     cdef void* pages
-    cdef void* lives = memory_widen(blobs.page_live, had * sizeof(uint16_t), room * sizeof(uint16_t))
+    cdef void* lives = memory_widen(blobs.page_live, had * sizeof(uint32_t), room * sizeof(uint32_t))
     if lives == NULL:
         return NO_MEMORY
     # Already valid: it is only longer than page_room says, should the second one fail.
-    blobs.page_live = <uint16_t*>lives
+    blobs.page_live = <uint32_t*>lives
     pages = memory_widen(blobs.pages, had * sizeof(char*), room * sizeof(char*))
     if pages == NULL:
         return NO_MEMORY
@@ -62,26 +60,37 @@ cdef int widen_tables(Blobs* blobs) noexcept nogil:
     return DONE
 
 
-cdef int add_page(Blobs* blobs) noexcept nogil:
+cdef uint32_t new_number(Blobs* blobs) noexcept nogil:
+    cdef uint32_t number = blobs.free_page
+    if number != NONE:
+        blobs.free_page = blobs.page_live[number]
+        return number
+    blobs.page_count += 1
+    return blobs.page_count - 1
+
+
+cdef int add_spare(Blobs* blobs) noexcept nogil:
     cdef char* page
-    if blobs.page_count == blobs.page_room and widen_tables(blobs) == NO_MEMORY:
+    if blobs.free_page == NONE and blobs.page_count == blobs.page_room and widen_tables(blobs) == NO_MEMORY:
         return NO_MEMORY
     page = <char*>page_take(blobs.source)
     if page == NULL:
         return NO_MEMORY
-    blobs.pages[blobs.page_count] = page
-    blobs.page_live[blobs.page_count] = 0
-    blobs.page_count += 1
+    blobs.spare = new_number(blobs)
+    blobs.pages[blobs.spare] = page
+    blobs.page_live[blobs.spare] = 0
     return DONE
+
+
+cdef void release_page(Blobs* blobs, uint32_t number) noexcept nogil:
+    page_give(blobs.source, blobs.pages[number])
+    blobs.pages[number] = NULL
+    blobs.page_live[number] = blobs.free_page
+    blobs.free_page = number
 
 
 cdef inline uint32_t tail_room(const Blobs* blobs) noexcept nogil:
     return (PAGE_UNITS - (blobs.tail & (PAGE_UNITS - 1))) & (PAGE_UNITS - 1)
-
-
-# Whole pages already here that the tail has not entered.
-cdef inline bint has_spare_page(const Blobs* blobs) noexcept nogil:
-    return (blobs.tail + PAGE_UNITS - 1) >> 12 < blobs.page_count
 
 
 cdef int reserve_large(Blobs* blobs, uint32_t size) noexcept nogil:
@@ -96,9 +105,9 @@ cdef int blobs_reserve(Blobs* blobs, uint32_t size) noexcept nogil:
     cdef uint32_t units = units_of(size)
     if units > SMALL_UNITS:
         return reserve_large(blobs, size)
-    if blobs.free[units] != NONE or tail_room(blobs) >= units or has_spare_page(blobs):
+    if blobs.free[units] != NONE or tail_room(blobs) >= units or blobs.spare != NONE:
         return DONE
-    return add_page(blobs)
+    return add_spare(blobs)
 
 
 cdef void free_units(Blobs* blobs, uint32_t blob, uint32_t units) noexcept nogil:
@@ -126,6 +135,7 @@ cdef uint32_t take_small(Blobs* blobs, uint32_t units) noexcept nogil:
         return blob
     if tail_room(blobs) < units:
         leave_page(blobs)
+        blobs.tail, blobs.spare = blobs.spare << 12, NONE
     blob = blobs.tail
     blobs.tail += units
     return blob
@@ -142,10 +152,10 @@ cdef uint32_t take_large(Blobs* blobs, uint32_t size) noexcept nogil:
 cdef uint32_t blobs_take(Blobs* blobs, uint32_t size) noexcept nogil:
     cdef uint32_t units = units_of(size)
     cdef uint32_t blob
-    blobs.live_bytes += units << 2
     if units > SMALL_UNITS:
         return take_large(blobs, size)
     blob = take_small(blobs, units)
+    blobs.live_bytes += units << 2
     blobs.page_live[blob >> 12] += units
     return blob
 
@@ -159,9 +169,28 @@ cdef void give_large(Blobs* blobs, uint32_t item) noexcept nogil:
 
 cdef void blobs_give(Blobs* blobs, uint32_t blob, uint32_t size) noexcept nogil:
     cdef uint32_t units = units_of(size)
-    blobs.live_bytes -= units << 2
+    cdef uint32_t page = blob >> 12
     if blob & LARGE:
         give_large(blobs, blob ^ <uint32_t>LARGE)
         return
-    blobs.page_live[blob >> 12] -= units
-    free_units(blobs, blob, units)
+    blobs.live_bytes -= units << 2
+    blobs.page_live[page] -= units
+    if not blobs.page_live[page] & AGED:
+        free_units(blobs, blob, units)
+    elif blobs.page_live[page] == AGED:
+        release_page(blobs, page)
+
+
+# Forgets all free blobs in one go: to take them out of their lists one by one would hold the lock for long.
+cdef void blobs_age(Blobs* blobs) noexcept nogil:
+    cdef uint32_t page
+    memset(blobs.free, 0xFF, sizeof(blobs.free))
+    blobs.dead_bytes = 0
+    blobs.tail = 0
+    for page in range(blobs.page_count):
+        if blobs.pages[page] == NULL or page == blobs.spare:
+            continue
+        if blobs.page_live[page] == 0:
+            release_page(blobs, page)
+        else:
+            blobs.page_live[page] |= AGED

@@ -9,6 +9,7 @@ A drain excludes other drains; all else meets only at one shard's lock, for one 
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from mainspring.wheel.evacuate cimport Evacuations
 from mainspring.wheel.frames cimport Envelope, Output
 from mainspring.wheel.hash cimport shard_of_hash, xxh64_i64
 from mainspring.wheel.memory cimport PageSource, pthread_mutex_t
@@ -24,6 +25,7 @@ cdef enum:
 ctypedef struct Core:
     Shard* shards
     PageSource source
+    Evacuations evacuations
     Registry routes         # RouteText*, owned
     Registry crons          # CronGroup*, owned by the Wheel
     Envelope envelope
@@ -46,7 +48,7 @@ cdef void add_counts(Core* core, uint64_t* kinds, uint64_t* paused, uint64_t* jo
 cdef size_t bytes_of(Core* core) noexcept nogil
 
 # audit.pxd and faults.pxd with the lock taken; NOT_ARMED where the job is unknown or not armed.
-cdef int audit_locked(Shard* shard, bint heal, uint64_t* found) noexcept nogil
+cdef int audit_locked(Core* core, Shard* shard, bint heal, uint64_t* found) noexcept nogil
 cdef int inflict_locked(Shard* shard, int fault, int64_t job_id) noexcept nogil
 
 

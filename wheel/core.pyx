@@ -5,12 +5,15 @@ from libc.string cimport memset
 
 from mainspring.wheel.audit cimport audit
 from mainspring.wheel.drain cimport MORE, WHOLE, DrainOrder, drain_piece
+from mainspring.wheel.evacuate cimport (
+    ROWS_A_SECOND, evacuation_offer, evacuation_work, evacuations_close, evacuations_open,
+)
 from mainspring.wheel.faults cimport inflict
 from mainspring.wheel.frames cimport Output
 from mainspring.wheel.hash cimport xxh64_i64
 from mainspring.wheel.index cimport index_bytes, index_find, index_presize
 from mainspring.wheel.memory cimport (
-    DONE, NO_MEMORY, memory_give, memory_take, prefetch, prefetch_write, pthread_mutex_destroy,
+    DONE, NO_MEMORY, memory_give, memory_take_blocks, prefetch, prefetch_write, pthread_mutex_destroy,
     pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock, source_bytes, source_close, source_open,
     source_prepare,
 )
@@ -26,9 +29,10 @@ cdef int core_open(Core* core, int64_t now) noexcept nogil:
     cdef int s
     memset(core, 0, sizeof(Core))
     source_open(&core.source)
+    evacuations_open(&core.evacuations)
     pthread_mutex_init(&core.drain_lock, NULL)
     core.now = now
-    core.shards = <Shard*>memory_take(SHARDS * sizeof(Shard))
+    core.shards = <Shard*>memory_take_blocks(SHARDS * sizeof(Shard))
     if core.shards == NULL:
         return NO_MEMORY
     for s in range(SHARDS):
@@ -47,6 +51,7 @@ cdef void core_close(Core* core) noexcept nogil:
     memory_give(core.shards)
     registry_close(&core.routes)
     registry_close(&core.crons)
+    evacuations_close(&core.evacuations)
     source_close(&core.source)
     pthread_mutex_destroy(&core.drain_lock)
 
@@ -66,11 +71,13 @@ cdef inline void prefetch_shard(const Shard* shard, int slot) noexcept nogil:
     prefetch_write(&shard.slots[slot])
 
 
-cdef int drain_shard(Shard* shard, const DrainOrder* order, Output* output) noexcept nogil:
+cdef int drain_shard(Core* core, Shard* shard, const DrainOrder* order, Output* output) noexcept nogil:
     cdef int code = MORE
     while code == MORE:
         pthread_mutex_lock(&shard.lock)
         code = drain_piece(shard, order, output)
+        if code == WHOLE:
+            evacuation_offer(&core.evacuations, shard)
         pthread_mutex_unlock(&shard.lock)
     return code
 
@@ -84,11 +91,12 @@ cdef int drain_shards(Core* core, const DrainOrder* order, Output* output) noexc
     while core.next_shard < SHARDS:
         if core.next_shard + 1 < SHARDS:
             prefetch_shard(&core.shards[core.next_shard + 1], slot)
-        code = drain_shard(&core.shards[core.next_shard], order, output)
+        code = drain_shard(core, &core.shards[core.next_shard], order, output)
         if code != WHOLE:
             return code
         core.next_shard += 1
     core.next_shard, core.now = 0, order.second
+    evacuation_work(&core.evacuations, core.shards, &core.source, ROWS_A_SECOND)
     return WHOLE
 
 
@@ -179,10 +187,12 @@ cdef void clear_all(Core* core) noexcept nogil:
     pthread_mutex_unlock(&core.drain_lock)
 
 
-cdef int audit_locked(Shard* shard, bint heal, uint64_t* found) noexcept nogil:
+cdef int audit_locked(Core* core, Shard* shard, bint heal, uint64_t* found) noexcept nogil:
     cdef int code
     pthread_mutex_lock(&shard.lock)
     code = audit(shard, heal, found)
+    if heal:
+        evacuation_offer(&core.evacuations, shard)
     pthread_mutex_unlock(&shard.lock)
     return code
 

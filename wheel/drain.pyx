@@ -254,8 +254,21 @@ cdef inline void move_on(Shard* shard, uint32_t number, int64_t next) noexcept n
         arm(shard, number, next)
 
 
-cdef inline void prefetch_run(const Shard* shard, const Piece* piece, uint32_t i) noexcept nogil:
-    prefetch_blob(shard, record_at(&shard.records, piece.entries[i]))
+# A missed second's run of which the policy alone says that nobody reads its blob.
+cdef inline bint surely_skipped(const Record* record, int64_t next, const DrainOrder* order) noexcept nogil:
+    if order.now - order.second <= MISSED_AFTER_S:
+        return False
+    if catch_up_of(record) == CATCH_UP_LATEST:
+        return next < order.now - MISSED_AFTER_S
+    return catch_up_of(record) == CATCH_UP_NONE
+
+
+cdef inline void prefetch_run(
+    const Shard* shard, const Piece* piece, uint32_t i, const DrainOrder* order,
+) noexcept nogil:
+    cdef const Record* record = record_at(&shard.records, piece.entries[i])
+    if not surely_skipped(record, piece.nexts[i], order):
+        prefetch_blob(shard, record)
     prefetch_target(shard, piece.nexts[i])
 
 
@@ -263,10 +276,10 @@ cdef int run_piece(Shard* shard, const Piece* piece, const DrainOrder* order, Ou
     cdef uint32_t i
     cdef Record* record
     for i in range(min(<uint32_t>SOON, piece.count)):
-        prefetch_run(shard, piece, i)
+        prefetch_run(shard, piece, i, order)
     for i in range(piece.count):
         if i + SOON < piece.count:
-            prefetch_run(shard, piece, i + SOON)
+            prefetch_run(shard, piece, i + SOON, order)
         record = record_at(&shard.records, piece.entries[i])
         if unlikely(not is_due(shard, record, piece.positions[i])):
             drop_stray(shard, piece.entries[i], piece.positions[i])

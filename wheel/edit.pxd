@@ -1,12 +1,12 @@
 """One change of one job, applied to its shard.
 
     with the shard's lock held:
-        code = apply_row(shard, &row, texts)            # CHANGED, UNCHANGED or NO_MEMORY
+        code = apply_row(shard, &row, texts, hash)      # CHANGED, UNCHANGED or NO_MEMORY
 
 Everything a change may need is reserved before anything is touched: on NO_MEMORY the shard is as it was.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from mainspring.wheel.shard cimport Shard
 
@@ -54,7 +54,13 @@ cdef enum:
     LATE_ONCE_MAX_S = 86400 # a one-shot committed later than this after its instant does not run
 
 
-cdef int apply_row(Shard* shard, const Definition_t* row, const uint8_t* texts) noexcept nogil
+# `hash` is the id's.
+cdef int apply_row(
+    Shard* shard, const Definition_t* row, const uint8_t* texts, uint64_t hash,
+) noexcept nogil
+
+# The instant that most rows of this kind will be armed for, cheaply; NEVER where it takes more to know.
+cdef int64_t probable_due(const Shard* shard, const Definition_t* row, uint64_t hash) noexcept nogil
 
 # Frees the record and all that belongs to it; it must be disarmed.
 cdef void forget(Shard* shard, uint32_t number) noexcept nogil

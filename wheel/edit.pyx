@@ -3,17 +3,16 @@
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from mainspring.wheel.blobs cimport blob_at, blobs_give, blobs_reserve, blobs_take
-from mainspring.wheel.hash cimport xxh64_i64
+from mainspring.wheel.blobs cimport blob_at, blobs_fit, blobs_give, blobs_reserve, blobs_take
 from mainspring.wheel.index cimport index_find, index_insert, index_remove, index_reserve
 from mainspring.wheel.memory cimport DONE, NO_MEMORY
 from mainspring.wheel.records cimport (
-    CATCH_UP_SHIFT, ENABLED, HAS_DATA, HAS_KEY, IS_RARE, KEY_IS_UUID, LAST_NEXT, LINES_SHIFT, LIVE,
-    ONCE_BIAS, ROUTE_WIDE, Rare, Record, blob_head, head_blob_bytes, kind_of, record_at,
+    CATCH_UP_SHIFT, ENABLED, FAR, HAS_DATA, HAS_KEY, IS_RARE, KEY_IS_UUID, LAST_NEXT, LIVE, ONCE_BIAS,
+    ROUTE_WIDE, Rare, Record, blob_head, blob_lines, head_blob_bytes, kind_of, record_at,
 )
-from mainspring.wheel.schedule cimport KIND_CRON, KIND_INTERVAL, KIND_ONCE
+from mainspring.wheel.schedule cimport KIND_CRON, KIND_INTERVAL, KIND_ONCE, grid_next
 from mainspring.wheel.shard cimport (
-    NEVER, NO_EXTRA, Shard, arm, disarm, once_at, owed_after, rare_of, shard_reserve,
+    NEVER, NO_EXTRA, Shard, arm, disarm, next_of, once_at, owed_after, rare_of, shard_reserve,
 )
 from mainspring.wheel.slab cimport NONE, slab_at, slab_give, slab_reserve, slab_take
 from mainspring.wheel.text cimport UUID_BYTES, escaped_length, is_uuid, pack_uuid, write_escaped
@@ -120,10 +119,16 @@ cdef void plan_blob(const Definition_t* row, const uint8_t* texts, Plan* plan) n
         plan.blob_bytes = 4 + plan.key_bytes + row.data_len
 
 
-cdef int reserve(Shard* shard, const Plan* plan) noexcept nogil:
-    if slab_reserve(&shard.records, 1) == NO_MEMORY or shard_reserve(shard, 1, 1) == NO_MEMORY:
+cdef int reserve_record(Shard* shard, uint64_t hash) noexcept nogil:
+    if slab_reserve(&shard.records, 1) == NO_MEMORY:
         return NO_MEMORY
-    if plan.number == NONE and index_reserve(shard.index, &shard.records, plan.hash) == NO_MEMORY:
+    return index_reserve(shard.index, &shard.records, hash)
+
+
+cdef int reserve(Shard* shard, const Plan* plan) noexcept nogil:
+    if shard_reserve(shard, 1, 1) == NO_MEMORY:
+        return NO_MEMORY
+    if plan.number == NONE and reserve_record(shard, plan.hash) == NO_MEMORY:
         return NO_MEMORY
     if plan.rare_needed and slab_reserve(&shard.rares, 1) == NO_MEMORY:
         return NO_MEMORY
@@ -138,21 +143,23 @@ cdef inline void count(Shard* shard, const Record* record, int64_t by) noexcept 
         shard.paused += by
 
 
-# Gives back what hangs on a record, which stays.
-cdef void strip(Shard* shard, uint32_t number) noexcept nogil:
-    cdef Record* record = record_at(&shard.records, number)
-    cdef uint32_t head
+cdef inline uint32_t stored_bytes(const Shard* shard, const Record* record) noexcept nogil:
+    return head_blob_bytes((<const uint32_t*>blob_at(&shard.blobs, record.blob))[0])
+
+
+# Uncounts a record and gives back its Rare. Its entry and its blob stay: the next definition may want both.
+cdef void loosen(Shard* shard, const Record* record) noexcept nogil:
     count(shard, record, -1)
     if record.flags & IS_RARE:
         slab_give(&shard.rares, record.schedule)
-    if record.blob != NONE:
-        head = (<uint32_t*>blob_at(&shard.blobs, record.blob))[0]
-        blobs_give(&shard.blobs, record.blob, head_blob_bytes(head))
-    record.flags, record.blob = 0, NONE
 
 
 cdef void forget(Shard* shard, uint32_t number) noexcept nogil:
-    strip(shard, number)
+    cdef Record* record = record_at(&shard.records, number)
+    loosen(shard, record)
+    if record.blob != NONE:
+        blobs_give(&shard.blobs, record.blob, stored_bytes(shard, record))
+    record.flags, record.blob = 0, NONE
     index_remove(shard.index, &shard.records, number)
     slab_give(&shard.records, number)
 
@@ -160,23 +167,30 @@ cdef void forget(Shard* shard, uint32_t number) noexcept nogil:
 cdef uint32_t new_record(Shard* shard, int64_t id, uint64_t hash) noexcept nogil:
     cdef uint32_t number = slab_take(&shard.records)
     cdef Record* record = record_at(&shard.records, number)
-    record.id, record.next, record.position = id, 0, NONE
+    record.id, record.next, record.position, record.blob, record.flags = id, 0, NONE, NONE, 0
     index_insert(shard.index, hash, number)
     return number
+
+
+# The blob for the new bytes: the old one where it has just their size, as it does in most edits.
+cdef void change_blob(Shard* shard, Record* record, uint32_t size) noexcept nogil:
+    cdef uint32_t old_size = 0 if record.blob == NONE else stored_bytes(shard, record)
+    if old_size and size and blobs_fit(old_size, size):
+        return
+    if old_size:
+        blobs_give(&shard.blobs, record.blob, old_size)
+    record.blob = blobs_take(&shard.blobs, size) if size else <uint32_t>NONE
 
 
 cdef void store_blob(
     Shard* shard, Record* record, const Definition_t* row, const uint8_t* texts, const Plan* plan,
 ) noexcept nogil:
     cdef char* at
-    cdef uint64_t last_line
-    record.blob = NONE
+    change_blob(shard, record, plan.blob_bytes)
     if plan.blob_bytes == 0:
         return
-    record.blob = blobs_take(&shard.blobs, plan.blob_bytes)
     at = blob_at(&shard.blobs, record.blob)
-    last_line = ((<uint64_t>at & 63) + plan.blob_bytes + 63) >> 6
-    record.flags |= <uint16_t>(min(last_line, <uint64_t>7) << LINES_SHIFT)
+    record.flags |= blob_lines(at, plan.blob_bytes)
     (<uint32_t*>at)[0] = blob_head(plan.key_bytes, row.data_len)
     if plan.uuid_key:
         pack_uuid(at + 4, texts + row.key_at)
@@ -205,19 +219,27 @@ cdef uint16_t flags_of(const Definition_t* row, const Plan* plan) noexcept nogil
     return <uint16_t>flags
 
 
+# An edit that leaves the instant as it was leaves the entry where it stands.
+cdef void settle(Shard* shard, uint32_t number, Record* record) noexcept nogil:
+    cdef int64_t due = owed_after(shard, record, shard.begun)
+    if due != NEVER and record.next == next_of(shard, due):
+        return
+    disarm(shard, number)
+    if due != NEVER:
+        arm(shard, number, due)
+
+
 cdef void store(
     Shard* shard, uint32_t number, const Definition_t* row, const uint8_t* texts, const Plan* plan,
 ) noexcept nogil:
     cdef Record* record = record_at(&shard.records, number)
-    cdef int64_t due
-    record.flags = flags_of(row, plan)
+    # Which kind of list the old entry stands in is still to be known.
+    record.flags = flags_of(row, plan) | record.flags & FAR
     record.seq = <uint32_t>row.seq
     store_schedule(shard, record, plan)
     store_blob(shard, record, row, texts, plan)
     count(shard, record, 1)
-    due = owed_after(shard, record, shard.begun)
-    if due != NEVER:
-        arm(shard, number, due)
+    settle(shard, number, record)
 
 
 cdef int remove_job(Shard* shard, const Definition_t* row, uint32_t number) noexcept nogil:
@@ -228,10 +250,12 @@ cdef int remove_job(Shard* shard, const Definition_t* row, uint32_t number) noex
     return CHANGED
 
 
-cdef int apply_row(Shard* shard, const Definition_t* row, const uint8_t* texts) noexcept nogil:
+cdef int apply_row(
+    Shard* shard, const Definition_t* row, const uint8_t* texts, uint64_t hash,
+) noexcept nogil:
     cdef Plan plan
     cdef Record* old = NULL
-    plan.hash = xxh64_i64(row.id)
+    plan.hash = hash
     plan.number = index_find(shard.index, &shard.records, row.id, plan.hash)
     if row.op == OP_DELETE:
         return remove_job(shard, row, plan.number)
@@ -247,10 +271,15 @@ cdef int apply_row(Shard* shard, const Definition_t* row, const uint8_t* texts) 
     if plan.number == NONE:
         plan.number = new_record(shard, row.id, plan.hash)
     else:
-        disarm(shard, plan.number)
-        strip(shard, plan.number)
+        loosen(shard, old)
     store(shard, plan.number, row, texts, &plan)
     return CHANGED
+
+
+cdef int64_t probable_due(const Shard* shard, const Definition_t* row, uint64_t hash) noexcept nogil:
+    if row.op == OP_DELETE or row.kind != KIND_INTERVAL or not row.enabled or row.phase_s >= 0:
+        return NEVER
+    return grid_next(row.every_s, <int64_t>(hash % <uint64_t>row.every_s), shard.begun)
 
 
 cdef void settle_extra(Shard* shard, uint32_t number) noexcept nogil:

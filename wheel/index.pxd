@@ -28,11 +28,21 @@ ctypedef struct IndexTable:
     uint32_t used
 
 
+cdef inline IndexTable* table_of(const IndexTable* tables, uint64_t hash) noexcept nogil:
+    return <IndexTable*>&tables[hash >> 52 & (INDEX_TABLES - 1)]
+
+
 cdef void index_open(IndexTable* tables) noexcept nogil
 cdef void index_close(IndexTable* tables) noexcept nogil
 cdef uint32_t index_find(
     const IndexTable* tables, const Slab* records, int64_t id, uint64_t hash,
 ) noexcept nogil
+
+# The record of the first place with the tag of the hash, NONE without one: a guess, that reads no record.
+cdef uint32_t index_guess(const IndexTable* tables, uint64_t hash) noexcept nogil
+
+# Asks for the memory in which the search for the hash begins.
+cdef void index_foresee(const IndexTable* tables, uint64_t hash) noexcept nogil
 
 # Makes room for one more job of this hash, or for `jobs` more spread over all tables.
 cdef int index_reserve(IndexTable* tables, const Slab* records, uint64_t hash) noexcept nogil

@@ -13,10 +13,6 @@ from mainspring.wheel.records cimport record_at
 from mainspring.wheel.slab cimport NONE, Slab
 
 
-cdef inline IndexTable* table_of(IndexTable* tables, uint64_t hash) noexcept nogil:
-    return &tables[hash >> 52 & (INDEX_TABLES - 1)]
-
-
 # A product instead of a remainder lets a table have any size and keeps the order of hashes.
 cdef inline uint32_t home_of(uint64_t hash, uint32_t size) noexcept nogil:
     return <uint32_t>((hash >> 8 & 0xFFFFFFFFULL) * size >> 32)
@@ -46,7 +42,7 @@ cdef void index_close(IndexTable* tables) noexcept nogil:
 cdef uint32_t index_find(
     const IndexTable* tables, const Slab* records, int64_t id, uint64_t hash,
 ) noexcept nogil:
-    cdef const IndexTable* table = table_of(<IndexTable*>tables, hash)
+    cdef const IndexTable* table = table_of(tables, hash)
     cdef uint8_t tag = tag_of(hash)
     cdef uint32_t place
     if table.used == 0:
@@ -57,6 +53,28 @@ cdef uint32_t index_find(
             return table.records[place]
         place = step(place, table.size)
     return NONE
+
+
+cdef uint32_t index_guess(const IndexTable* tables, uint64_t hash) noexcept nogil:
+    cdef const IndexTable* table = table_of(tables, hash)
+    cdef uint8_t tag = tag_of(hash)
+    cdef uint32_t place
+    if table.used == 0:
+        return NONE
+    place = home_of(hash, table.size)
+    while table.tags[place]:
+        if table.tags[place] == tag:
+            return table.records[place]
+        place = step(place, table.size)
+    return NONE
+
+
+cdef void index_foresee(const IndexTable* tables, uint64_t hash) noexcept nogil:
+    cdef const IndexTable* table = table_of(tables, hash)
+    cdef uint32_t place = home_of(hash, table.size)
+    if table.used:
+        prefetch(&table.tags[place])
+        prefetch(&table.records[place])
 
 
 cdef void put(IndexTable* table, uint64_t hash, uint32_t record) noexcept nogil:
@@ -140,9 +158,18 @@ cdef inline bint may_move(uint32_t home, uint32_t hole, uint32_t place) noexcept
     return place < home <= hole
 
 
+# Whether an entry may move is asked of its record. All that may be asked are named by the table, so their
+# lines are sent for before the first is read.
+cdef void foresee_run(const IndexTable* table, const Slab* records, uint32_t place) noexcept nogil:
+    while table.tags[place]:
+        prefetch(record_at(records, table.records[place]))
+        place = step(place, table.size)
+
+
 cdef void close_hole(IndexTable* table, const Slab* records, uint32_t hole) noexcept nogil:
     cdef uint32_t place = step(hole, table.size)
     cdef uint64_t hash
+    foresee_run(table, records, place)
     while table.tags[place]:
         hash = xxh64_i64(record_at(records, table.records[place]).id)
         if may_move(home_of(hash, table.size), hole, place):

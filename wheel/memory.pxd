@@ -34,9 +34,12 @@ cdef enum:
     NO_MEMORY = -1
 
 
+cdef extern from "native.h" nogil:
+    enum: BLOCK_BYTES "MS_BLOCK_BYTES"      # 2 MB; a page in the build for sanitizers
+
+
 cdef enum:
     PAGE_BYTES = 16384
-    BLOCK_BYTES = 2097152
 
 
 # Blocks and free pages are linked through their own first bytes.
@@ -52,6 +55,7 @@ ctypedef struct PageSource:
 
 
 cdef void* memory_take(size_t size) noexcept nogil      # NULL when there is none; contents are not cleared
+cdef void* memory_take_blocks(size_t size) noexcept nogil   # the same, on huge pages where there are any
 cdef void memory_give(void* memory) noexcept nogil
 
 # A larger copy of an array, the rest cleared. The old one is given back only on success.

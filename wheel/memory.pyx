@@ -6,7 +6,9 @@ from libc.string cimport memcpy, memset
 
 
 cdef extern from "native.h" nogil:
-    void* ms_block(size_t size)
+    void* ms_block(size_t size, size_t alignment)
+    void ms_forbid(void* at, size_t size)
+    void ms_allow(void* at, size_t size)
 
 
 # Allocations left until one fails; negative: never. Written by tests alone.
@@ -31,6 +33,11 @@ cdef bint refused() noexcept nogil:
 
 cdef void* memory_take(size_t size) noexcept nogil:
     return NULL if refused() else malloc(size)
+
+
+cdef void* memory_take_blocks(size_t size) noexcept nogil:
+    cdef size_t whole = (size + BLOCK_BYTES - 1) // BLOCK_BYTES * BLOCK_BYTES
+    return NULL if refused() else ms_block(whole, BLOCK_BYTES)
 
 
 cdef void memory_give(void* memory) noexcept nogil:
@@ -74,18 +81,24 @@ cdef int note_block(PageSource* source, char* block) noexcept nogil:
     return DONE
 
 
-# What is left of the block before goes to the free pages. Each 4 kB is touched here, because here no
-# shard waits for it.
-cdef int add_block(PageSource* source) noexcept nogil:
-    cdef char* block = NULL if refused() else <char*>ms_block(BLOCK_BYTES)
+# Each 4 kB is touched here: zeroing a new block takes the kernel longer than many edits take, and
+# source_prepare holds no lock meanwhile.
+cdef char* new_block() noexcept nogil:
+    cdef char* block = NULL if refused() else <char*>ms_block(BLOCK_BYTES, BLOCK_BYTES)
     cdef int at
+    if block != NULL:
+        for at in range(0, BLOCK_BYTES, 4096):
+            block[at] = 0
+    return block
+
+
+# What is left of the block before goes to the free pages.
+cdef int adopt_block(PageSource* source, char* block) noexcept nogil:
     if block == NULL:
         return NO_MEMORY
     if note_block(source, block) == NO_MEMORY:
         free(block)
         return NO_MEMORY
-    for at in range(0, BLOCK_BYTES, 4096):
-        block[at] = 0
     while source.uncut != source.uncut_end:
         link_page(source, source.uncut)
         source.uncut += PAGE_BYTES
@@ -97,13 +110,23 @@ cdef void link_page(PageSource* source, void* page) noexcept nogil:
     (<void**>page)[0] = source.free_pages
     source.free_pages = page
     source.free_count += 1
+    ms_forbid(page, PAGE_BYTES)
 
 
+cdef inline bint has_pages(const PageSource* source, uint32_t pages) noexcept nogil:
+    return source.free_count + (source.uncut_end - source.uncut) // PAGE_BYTES >= pages
+
+
+# Two threads that are short at once bring a block each, and neither waits for the other's.
 cdef int source_prepare(PageSource* source, uint32_t pages) noexcept nogil:
     cdef int code = DONE
+    cdef char* block
     pthread_mutex_lock(&source.lock)
-    while code == DONE and source.free_count + (source.uncut_end - source.uncut) // PAGE_BYTES < pages:
-        code = add_block(source)
+    while code == DONE and not has_pages(source, pages):
+        pthread_mutex_unlock(&source.lock)
+        block = new_block()
+        pthread_mutex_lock(&source.lock)
+        code = adopt_block(source, block)
     pthread_mutex_unlock(&source.lock)
     return code
 
@@ -111,10 +134,11 @@ cdef int source_prepare(PageSource* source, uint32_t pages) noexcept nogil:
 cdef void* cut_page(PageSource* source) noexcept nogil:
     cdef void* page = source.free_pages
     if page != NULL:
+        ms_allow(page, PAGE_BYTES)
         source.free_pages = (<void**>page)[0]
         source.free_count -= 1
         return page
-    if source.uncut == source.uncut_end and add_block(source) == NO_MEMORY:
+    if source.uncut == source.uncut_end and adopt_block(source, new_block()) == NO_MEMORY:
         return NULL
     page = source.uncut
     source.uncut += PAGE_BYTES

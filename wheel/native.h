@@ -23,14 +23,29 @@ static inline void ms_prefetch_write(const void *at)
     __asm__ volatile("" : : "r"(at));
 }
 
-/* A block aligned to its own size, which lets the kernel back it with one huge page.
+/* For the sanitizers each page is an allocation of its own, and so is each key with its payload: inside of a
+ * larger block they would see nothing. A page that was given back may not be touched. */
+#ifdef MAINSPRING_SANITIZE
+#include <sanitizer/asan_interface.h>
+#define MS_BLOCK_BYTES 16384
+#define MS_SMALL_UNITS 0
+#define ms_forbid(at, bytes) ASAN_POISON_MEMORY_REGION(at, bytes)
+#define ms_allow(at, bytes) ASAN_UNPOISON_MEMORY_REGION(at, bytes)
+#else
+#define MS_BLOCK_BYTES 2097152
+#define MS_SMALL_UNITS 512
+#define ms_forbid(at, bytes) ((void)(at))
+#define ms_allow(at, bytes) ((void)(at))
+#endif
+
+/* A block so aligned that the kernel can back it with huge pages.
  * The advice is a wish: where it is refused the block works all the same. */
-static inline void *ms_block(size_t bytes)
+static inline void *ms_block(size_t bytes, size_t alignment)
 {
     void *block = NULL;
-    if (posix_memalign(&block, bytes, bytes) != 0)
+    if (posix_memalign(&block, alignment, bytes) != 0)
         return NULL;
-#ifdef MADV_HUGEPAGE
+#if defined(MADV_HUGEPAGE) && !defined(MAINSPRING_SANITIZE)
     (void)madvise(block, bytes, MADV_HUGEPAGE);
 #endif
     return block;

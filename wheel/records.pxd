@@ -5,7 +5,7 @@ first it can drain. That reaches 136 years from the start of the process; what l
 last such second and is told exactly from the schedule.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
 from mainspring.wheel.slab cimport NONE, Slab
 
@@ -69,6 +69,12 @@ cdef inline int kind_of(const Record* record) noexcept nogil:
 
 cdef inline int catch_up_of(const Record* record) noexcept nogil:
     return (record.flags & CATCH_UP_MASK) >> CATCH_UP_SHIFT
+
+
+# What the drain reads of a blob, as flags.
+cdef inline uint16_t blob_lines(const void* at, uint32_t size) noexcept nogil:
+    cdef uint64_t lines = ((<uint64_t>at & 63) + size + 63) >> 6
+    return <uint16_t>(min(lines, <uint64_t>7) << LINES_SHIFT)
 
 
 # A blob begins with both of its lengths in 32 bits: an escaped key stays below 2**11 bytes, a payload below

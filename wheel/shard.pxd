@@ -57,6 +57,7 @@ ctypedef struct Shard:
     uint64_t armed
     uint64_t paused
     uint64_t enabled_by_kind[4]
+    uint32_t evacuated      # records below this have their blobs on new pages; NONE: all stay where they are
     uint64_t met[8]         # faults a drain met and mended, by number, until a sweep tells of them
 
 

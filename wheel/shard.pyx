@@ -17,7 +17,7 @@ from mainspring.wheel.schedule cimport (
     KIND_CRON, KIND_INTERVAL, Schedule_t, grid_next, schedule_clear, schedule_next,
 )
 from mainspring.wheel.cron_eval cimport CronGroup
-from mainspring.wheel.slab cimport slab_at, slab_close, slab_open, slab_reserve
+from mainspring.wheel.slab cimport NONE, slab_at, slab_close, slab_open, slab_reserve
 
 
 cdef void shard_open(
@@ -27,6 +27,7 @@ cdef void shard_open(
     pthread_mutex_init(&shard.lock, NULL)
     shard.number, shard.crons = number, crons
     shard.base = shard.begun = shard.drained = now
+    shard.evacuated = NONE
     slab_open(&shard.records, source, sizeof(Record))
     slab_open(&shard.chunks, source, sizeof(Chunk))
     slab_open(&shard.rares, source, sizeof(Rare))
@@ -45,6 +46,7 @@ cdef void shard_clear(Shard* shard) noexcept nogil:
     memset(shard.enabled_by_kind, 0, sizeof(shard.enabled_by_kind))
     memset(shard.met, 0, sizeof(shard.met))
     shard.draining = 0
+    shard.evacuated = NONE
     shard.drained = shard.begun
     shard.jobs = shard.armed = shard.paused = 0
 

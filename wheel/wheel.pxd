@@ -4,6 +4,8 @@ Any thread may call any method. Each enters `nogil` once, and the code it comes 
 an error here. The methods are described in wheel.pyi.
 """
 
+from libc.stdint cimport uint32_t
+
 from mainspring.wheel.core cimport Core
 
 
@@ -12,5 +14,6 @@ cdef class Wheel:
     cdef dict route_numbers
     cdef dict cron_numbers
     cdef list compiled
+    cdef uint32_t first_shard       # where the newest batch began
     cdef str subject
     cdef str reply_prefix

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 
+cimport numpy as cnp
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -22,7 +23,15 @@ from mainspring.wheel.registry cimport registry_add
 from mainspring.wheel.schedule cimport KIND_CRON, KIND_INTERVAL, KIND_ONCE
 from mainspring.wheel.shard cimport NEVER, SHARDS, Shard
 
-from mainspring.wheel.layout import DEFINITION
+from mainspring.wheel import layout
+
+cnp.import_array()
+
+cdef object DEFINITION = layout.DEFINITION
+
+# Shards between the beginnings of one batch and the next.
+cdef enum:
+    APART = 149
 
 FAULTS = (
     "dropped", "doubled", "wrong_slot", "one_period_late", "not_rearmed", "orphan", "miscounted", "unindexed",
@@ -74,6 +83,15 @@ cdef int shard_number(object shard) except -1:
     if not 0 <= shard < SHARDS:
         raise IndexError(f"shard={shard}: give 0 to {SHARDS - 1}")
     return shard
+
+
+# The usual batch is laid out as it should be, and passes at the cost of a few comparisons.
+cdef cnp.ndarray definitions_of(object rows):
+    if rows.dtype is not DEFINITION and rows.dtype != DEFINITION or rows.ndim != 1:
+        raise TypeError(f"rows: give one dimension of DEFINITION, not {rows.ndim} of {rows.dtype}")
+    if cnp.PyArray_IS_C_CONTIGUOUS(rows) and cnp.PyArray_ISALIGNED(rows):
+        return rows
+    return np.array(rows)
 
 
 cdef class Wheel:
@@ -153,23 +171,19 @@ cdef class Wheel:
             raise out_of_memory(f"for {jobs} jobs")
 
     def apply(self, rows, texts: bytes) -> int:
-        cdef const uint8_t[::1] row_bytes
+        cdef cnp.ndarray definitions = definitions_of(rows)
         cdef Batch batch
         cdef uint64_t refused
         cdef int code
-        if rows.dtype != DEFINITION or rows.ndim != 1:
-            raise TypeError(f"rows: give one dimension of DEFINITION, not {rows.ndim} of {rows.dtype}")
-        if len(rows) == 0:
-            return 0
-        row_bytes = np.ascontiguousarray(rows).view(np.uint8)
         memset(&batch, 0, sizeof(Batch))
-        batch.rows, batch.count = <const Definition_t*>&row_bytes[0], len(rows)
+        batch.rows, batch.count = <const Definition_t*>cnp.PyArray_DATA(definitions), len(definitions)
         batch.texts, batch.texts_bytes = <const uint8_t*><const char*>texts, len(texts)
         batch.routes, batch.crons = self.core.routes.count, self.core.crons.count
+        self.first_shard = batch.first_shard = (self.first_shard + APART) % SHARDS
         with nogil:
             code = batch_refusal(&batch, &refused)
             if code == ACCEPTED:
-                code = batch_apply(&batch, self.core.shards, &self.core.source)
+                code = batch_apply(&batch, self.core.shards, &self.core.source, &self.core.evacuations)
         if code == NO_MEMORY:
             raise out_of_memory(f"after {batch.applied} of {batch.count} rows")
         if code != DONE:
@@ -198,7 +212,7 @@ cdef class Wheel:
         cdef Shard* at = &self.core.shards[shard_number(shard)]
         memset(found, 0, sizeof(found))
         with nogil:
-            audit_locked(at, False, found)
+            audit_locked(&self.core, at, False, found)
         return named(found)
 
     def sweep(self, shard: int) -> dict[str, int]:
@@ -207,7 +221,7 @@ cdef class Wheel:
         cdef int code
         memset(found, 0, sizeof(found))
         with nogil:
-            code = audit_locked(at, True, found)
+            code = audit_locked(&self.core, at, True, found)
         if code == NO_MEMORY:
             raise out_of_memory(f"to heal shard {shard}")
         return named(found)

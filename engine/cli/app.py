@@ -23,6 +23,7 @@ class Commands(LazyGroup):
         "tail": f"{_HERE}.tail:tail_command",
         "db": f"{_HERE}.db:app",
         "config": f"{_HERE}.config:config_command",
+        "loadtest": "mainspring.loadtest.commands:app",
     }
 
 

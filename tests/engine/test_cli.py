@@ -25,6 +25,7 @@ COMMANDS = (
     ("config",),
     ("db", "init"),
     ("db", "status"),
+    ("loadtest", "wheel"),
     *(
         ("jobs", name)
         for name in ("add", "edit", "pause", "resume", "remove", "show", "list", "import", "export")

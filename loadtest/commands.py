@@ -1,0 +1,27 @@
+"""`mainspring loadtest`: the figures of the project, measured on this machine."""
+
+from typing import ClassVar
+
+import typer
+
+from mainspring.engine.cli.lazy import LazyGroup
+
+
+class LoadTests(LazyGroup):
+    """One command a part of the system."""
+
+    commands_at: ClassVar[dict[str, str]] = {"wheel": "mainspring.loadtest.wheel:wheel_command"}
+
+
+app = typer.Typer(
+    cls=LoadTests,
+    no_args_is_help=True,
+    help="Measure a part of the system on this machine, against the figures it is to hold.",
+    rich_markup_mode="rich",
+    add_completion=False,
+)
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps it a group while it has one command."""
