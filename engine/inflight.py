@@ -33,7 +33,7 @@ class Batch:
     resend_at: float = 0.0
     wait_s: float = SILENCE_FIRST_S
     refused: str = ""
-    retries: int = 0
+    retry_s: float = RETRY_FIRST_S
 
     def frame(self, index: int) -> bytes:
         """The protocol bytes of one run."""
@@ -53,9 +53,15 @@ class Batch:
         self.resend_at = now + self.wait_s
         self.wait_s = min(2 * self.wait_s, 10 * SILENCE_FIRST_S)
 
-    def retry_soon(self, now: float, attempt_s: float) -> None:
-        """The broker answered that it cannot take a run now: do not wait for the silence to end."""
-        self.resend_at = min(self.resend_at, now + attempt_s)
+    def refuse(self, reason: str, now: float) -> None:
+        """The broker answered that it cannot take a run now: do not wait for the silence to end.
+
+        The first refusal of each sending makes the next wait twice as long.
+        """
+        self.resend_at = min(self.resend_at, now + self.retry_s)
+        if not self.refused:
+            self.retry_s = min(2 * self.retry_s, RETRY_MAX_S)
+        self.refused = reason
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from mainspring.engine.answers import Answer, read_answer
 from mainspring.engine.broker import Ack, Broker
 from mainspring.engine.clock import Clock
 from mainspring.engine.frame import message_bytes, run_id
-from mainspring.engine.inflight import RETRY_FIRST_S, RETRY_MAX_S, Batch, InFlight
+from mainspring.engine.inflight import RETRY_MAX_S, Batch, InFlight
 from mainspring.engine.metrics import Metrics
 from mainspring.engine.stored import StreamUnreadable
 from mainspring.wheel import Frames
@@ -285,11 +285,7 @@ class Publisher:
             self._told = answer.reason
             log.warning("the broker refuses runs (%s); they are sent until it takes them", answer.text)
         self._stream_missing = self._stream_missing or answer.reason == "no_responders"
-        if not batch.refused:
-            batch.retries += 1
-        batch.refused = answer.reason
-        wait_s = min(RETRY_FIRST_S * 2**batch.retries, RETRY_MAX_S)
-        batch.retry_soon(self._clock.monotonic(), wait_s)
+        batch.refuse(answer.reason, self._clock.monotonic())
 
     def _set_aside_too_large(self, batch: Batch) -> None:
         """A message over the server's limit would cost the connection, and with it every other run."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mainspring.engine.inflight import FRAMES_MAX, SILENCE_FIRST_S, Batch, InFlight
+from mainspring.engine.inflight import FRAMES_MAX, RETRY_MAX_S, SILENCE_FIRST_S, Batch, InFlight
 
 
 def add(flying: InFlight, *frames: bytes, second: int = 7) -> Batch:
@@ -51,6 +51,20 @@ def test_silence_waits_longer_each_time_and_a_refusal_shortens_the_wait() -> Non
     assert (batch.resend_at, flying.overdue(100.0 + SILENCE_FIRST_S - 0.1)) == (100.0 + SILENCE_FIRST_S, [])
     batch.sent(103.0)
     assert batch.resend_at == 103.0 + 2 * SILENCE_FIRST_S
-    batch.retry_soon(103.0, 0.25)
+    batch.refuse("stream_full", 103.0)
     assert flying.overdue(103.25) == [batch]
     assert batch.first_sent_at == 100.0
+
+
+def test_a_batch_that_is_refused_for_hours_is_tried_again_at_the_longest_pause() -> None:
+    batch = add(InFlight(), b"a", b"b")
+    now = 0.0
+    for _ in range(5000):
+        batch.refused = ""  # as the sending does
+        batch.resend_at = now + SILENCE_FIRST_S * 10
+        batch.refuse("stream_full", now)
+        batch.refuse("stream_full", now)  # its other run
+        now = batch.resend_at
+    batch.refused, batch.resend_at = "", now + SILENCE_FIRST_S * 10
+    batch.refuse("stream_full", now)
+    assert batch.resend_at == now + RETRY_MAX_S
