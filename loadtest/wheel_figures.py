@@ -48,6 +48,8 @@ FIGURES: Final = (
     Figure("ticks", "how many", 0),
     Figure("edits_per_s", "edits that came in meanwhile", 0),
     Figure("lock_hold_p999_us", "a shard's lock held, CPU time, 99.9th percentile"),
+    Figure("lock_hold_max_us", "the longest"),
+    Figure("lock_holds", "how many", 0),
     Figure("herd_s", "all jobs due in one second, drained whole", 2),
     Figure("edit_ns", "one edit a call", 0),
     Figure("edit_batch_ns", "one of 32 edits a call", 0),

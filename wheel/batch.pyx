@@ -13,11 +13,10 @@ from mainspring.wheel.foresee cimport (
 from mainspring.wheel.hash cimport shard_of_hash, xxh64_i64
 from mainspring.wheel.index cimport index_presize
 from mainspring.wheel.memory cimport (
-    DONE, NO_MEMORY, PAGE_BYTES, PageSource, memory_give, memory_take, prefetch, pthread_mutex_lock,
-    pthread_mutex_unlock, source_prepare,
+    DONE, NO_MEMORY, PAGE_BYTES, PageSource, memory_give, memory_take, prefetch, source_prepare,
 )
 from mainspring.wheel.schedule cimport KIND_CRON, KIND_INTERVAL, KIND_ONCE
-from mainspring.wheel.shard cimport SHARDS, Shard
+from mainspring.wheel.shard cimport SHARDS, Shard, shard_lock, shard_unlock
 
 
 # Rows that go together, the hashes of their ids, and when they will probably be due.
@@ -138,9 +137,9 @@ cdef int take_step(Batch* batch, Shard* shards, Wave* wave, Step step) noexcept 
         end = start + 1
         while end < wave.count and shard_of_hash(wave.hashes[end]) == <int>shard.number:
             end += 1
-        pthread_mutex_lock(&shard.lock)
+        shard_lock(shard)
         code = step(batch, shard, wave, start, end)
-        pthread_mutex_unlock(&shard.lock)
+        shard_unlock(shard)
         start = end
     return code
 
@@ -168,10 +167,10 @@ cdef void foresee(Batch* batch, Shard* shards, Wave* wave) noexcept nogil:
 # A row alone has nothing to overlap with but its own lines.
 cdef int apply_alone(Batch* batch, Shard* shard, Wave* wave) noexcept nogil:
     cdef int code
-    pthread_mutex_lock(&shard.lock)
+    shard_lock(shard)
     ask_lists(batch, shard, wave, 0, 1)
     code = apply_rows(batch, shard, wave, 0, 1)
-    pthread_mutex_unlock(&shard.lock)
+    shard_unlock(shard)
     return code
 
 
@@ -248,10 +247,10 @@ cdef void sort_by_shard(
 # A shard that has no jobs yet gets an index of just the right size, instead of one that grows with them.
 cdef int size_index(Shard* shard, uint64_t rows) noexcept nogil:
     cdef int code = DONE
-    pthread_mutex_lock(&shard.lock)
+    shard_lock(shard)
     if shard.jobs == 0:
         code = index_presize(shard.index, &shard.records, <uint32_t>rows)
-    pthread_mutex_unlock(&shard.lock)
+    shard_unlock(shard)
     return code
 
 

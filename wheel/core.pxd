@@ -12,6 +12,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from mainspring.wheel.evacuate cimport Evacuations
 from mainspring.wheel.frames cimport Envelope, Output
 from mainspring.wheel.hash cimport shard_of_hash, xxh64_i64
+from mainspring.wheel.holds cimport Holds
 from mainspring.wheel.memory cimport PageSource, pthread_mutex_t
 from mainspring.wheel.registry cimport Registry
 from mainspring.wheel.shard cimport Shard
@@ -29,6 +30,7 @@ ctypedef struct Core:
     Registry routes         # RouteText*, owned
     Registry crons          # CronGroup*, owned by the Wheel
     Envelope envelope
+    Holds holds             # of all shards' locks, while they are timed
     pthread_mutex_t drain_lock
     int64_t now             # newest second drained by every shard
     int64_t window
@@ -46,6 +48,9 @@ cdef int64_t armed_for(Shard* shard, int64_t job_id) noexcept nogil
 cdef bint knows(Shard* shard, int64_t job_id) noexcept nogil
 cdef void add_counts(Core* core, uint64_t* kinds, uint64_t* paused, uint64_t* jobs) noexcept nogil
 cdef size_t bytes_of(Core* core) noexcept nogil
+
+# Forgets what was noted, and notes each hold of a shard's lock from now on, or none any more.
+cdef void time_holds(Core* core, bint wanted) noexcept nogil
 
 # audit.pxd and faults.pxd with the lock taken; NOT_ARMED where the job is unknown or not armed.
 cdef int audit_locked(Core* core, Shard* shard, bint heal, uint64_t* found) noexcept nogil

@@ -11,6 +11,7 @@ from mainspring.wheel.evacuate cimport (
 from mainspring.wheel.faults cimport inflict
 from mainspring.wheel.frames cimport Output
 from mainspring.wheel.hash cimport xxh64_i64
+from mainspring.wheel.holds cimport holds_clear
 from mainspring.wheel.index cimport index_bytes, index_find, index_presize
 from mainspring.wheel.memory cimport (
     DONE, NO_MEMORY, memory_give, memory_take_blocks, prefetch, prefetch_write, pthread_mutex_destroy,
@@ -20,7 +21,8 @@ from mainspring.wheel.memory cimport (
 from mainspring.wheel.records cimport LAST_NEXT, Record, record_at
 from mainspring.wheel.registry cimport registry_close, registry_get
 from mainspring.wheel.shard cimport (
-    HORIZON, NEVER, SHARDS, Shard, due_of, owed, shard_clear, shard_close, shard_open, stands_at,
+    HORIZON, NEVER, SHARDS, Shard, due_of, owed, shard_clear, shard_close, shard_lock, shard_open,
+    shard_unlock, stands_at,
 )
 from mainspring.wheel.slab cimport NONE, slab_reserve
 
@@ -74,11 +76,11 @@ cdef inline void prefetch_shard(const Shard* shard, int slot) noexcept nogil:
 cdef int drain_shard(Core* core, Shard* shard, const DrainOrder* order, Output* output) noexcept nogil:
     cdef int code = MORE
     while code == MORE:
-        pthread_mutex_lock(&shard.lock)
+        shard_lock(shard)
         code = drain_piece(shard, order, output)
         if code == WHOLE:
             evacuation_offer(&core.evacuations, shard)
-        pthread_mutex_unlock(&shard.lock)
+        shard_unlock(shard)
     return code
 
 
@@ -122,11 +124,11 @@ cdef int reserve_jobs(Core* core, uint64_t jobs) noexcept nogil:
     for s in range(SHARDS):
         if source_prepare(&core.source, (each + margin) // 512 + 1) == NO_MEMORY:
             return NO_MEMORY
-        pthread_mutex_lock(&core.shards[s].lock)
+        shard_lock(&core.shards[s])
         code = slab_reserve(&core.shards[s].records, each + margin)
         if code == DONE:
             code = index_presize(core.shards[s].index, &core.shards[s].records, each)
-        pthread_mutex_unlock(&core.shards[s].lock)
+        shard_unlock(&core.shards[s])
         if code == NO_MEMORY:
             return NO_MEMORY
     return DONE
@@ -136,22 +138,22 @@ cdef int64_t armed_for(Shard* shard, int64_t job_id) noexcept nogil:
     cdef int64_t due = NEVER
     cdef uint32_t number
     cdef Record* record
-    pthread_mutex_lock(&shard.lock)
+    shard_lock(shard)
     number = find(shard, job_id)
     if number != NONE:
         record = record_at(&shard.records, number)
         if record.next:
             # Beyond 136 years the entry stands at the end of time, and the schedule knows better.
             due = owed(shard, record) if record.next == LAST_NEXT else due_of(shard, record)
-    pthread_mutex_unlock(&shard.lock)
+    shard_unlock(shard)
     return due
 
 
 cdef bint knows(Shard* shard, int64_t job_id) noexcept nogil:
     cdef bint known
-    pthread_mutex_lock(&shard.lock)
+    shard_lock(shard)
     known = find(shard, job_id) != NONE
-    pthread_mutex_unlock(&shard.lock)
+    shard_unlock(shard)
     return known
 
 
@@ -159,21 +161,21 @@ cdef void add_counts(Core* core, uint64_t* kinds, uint64_t* paused, uint64_t* jo
     cdef int s
     cdef int k
     for s in range(SHARDS):
-        pthread_mutex_lock(&core.shards[s].lock)
+        shard_lock(&core.shards[s])
         jobs[0] += core.shards[s].jobs
         paused[0] += core.shards[s].paused
         for k in range(4):
             kinds[k] += core.shards[s].enabled_by_kind[k]
-        pthread_mutex_unlock(&core.shards[s].lock)
+        shard_unlock(&core.shards[s])
 
 
 cdef size_t bytes_of(Core* core) noexcept nogil:
     cdef size_t total = SHARDS * sizeof(Shard) + source_bytes(&core.source)
     cdef int s
     for s in range(SHARDS):
-        pthread_mutex_lock(&core.shards[s].lock)
+        shard_lock(&core.shards[s])
         total += index_bytes(core.shards[s].index) + core.shards[s].far.size * 8
-        pthread_mutex_unlock(&core.shards[s].lock)
+        shard_unlock(&core.shards[s])
     return total
 
 
@@ -181,29 +183,39 @@ cdef void clear_all(Core* core) noexcept nogil:
     cdef int s
     pthread_mutex_lock(&core.drain_lock)
     for s in range(SHARDS):
-        pthread_mutex_lock(&core.shards[s].lock)
+        shard_lock(&core.shards[s])
         shard_clear(&core.shards[s])
-        pthread_mutex_unlock(&core.shards[s].lock)
+        shard_unlock(&core.shards[s])
     pthread_mutex_unlock(&core.drain_lock)
+
+
+# A hold that is under way was not begun with a look at the clock, so the switch waits for its end.
+cdef void time_holds(Core* core, bint wanted) noexcept nogil:
+    cdef int s
+    holds_clear(&core.holds)
+    for s in range(SHARDS):
+        pthread_mutex_lock(&core.shards[s].lock)
+        core.shards[s].holds = &core.holds if wanted else NULL
+        pthread_mutex_unlock(&core.shards[s].lock)
 
 
 cdef int audit_locked(Core* core, Shard* shard, bint heal, uint64_t* found) noexcept nogil:
     cdef int code
-    pthread_mutex_lock(&shard.lock)
+    shard_lock(shard)
     code = audit(shard, heal, found)
     if heal:
         evacuation_offer(&core.evacuations, shard)
-    pthread_mutex_unlock(&shard.lock)
+    shard_unlock(shard)
     return code
 
 
 cdef int inflict_locked(Shard* shard, int fault, int64_t job_id) noexcept nogil:
     cdef uint32_t number
     cdef int code = NOT_ARMED
-    pthread_mutex_lock(&shard.lock)
+    shard_lock(shard)
     number = find(shard, job_id)
     # A job that has lost its entry to an earlier fault has none to lose.
     if number != NONE and stands_at(shard, number, record_at(&shard.records, number).position):
         code = inflict(shard, fault, number)
-    pthread_mutex_unlock(&shard.lock)
+    shard_unlock(shard)
     return code

@@ -13,7 +13,7 @@ from mainspring.wheel.memory cimport (
 from mainspring.wheel.records cimport (
     LINES_MASK, LIVE, Record, blob_lines, head_blob_bytes, record_at,
 )
-from mainspring.wheel.shard cimport Shard
+from mainspring.wheel.shard cimport Shard, shard_lock, shard_unlock
 from mainspring.wheel.slab cimport NONE
 
 
@@ -118,12 +118,12 @@ cdef void finish(Evacuations* evacuations, uint32_t number) noexcept nogil:
 # Leaving the list stays within the shard's lock, lest it begin anew in between and be struck off for that.
 cdef int work_on(Evacuations* evacuations, Shard* shard) noexcept nogil:
     cdef int code = DONE
-    pthread_mutex_lock(&shard.lock)
+    shard_lock(shard)
     if shard.evacuated != NONE:
         code = move_slice(shard)
     if shard.evacuated == NONE:
         finish(evacuations, shard.number)
-    pthread_mutex_unlock(&shard.lock)
+    shard_unlock(shard)
     return code
 
 

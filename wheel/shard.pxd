@@ -13,9 +13,12 @@ from libc.stdint cimport INT64_MAX, int64_t, uint32_t, uint64_t
 
 from mainspring.wheel.blobs cimport Blobs
 from mainspring.wheel.far cimport Far, far_drop, far_find, far_head
+from mainspring.wheel.holds cimport Holds, hold_note, hold_now
 from mainspring.wheel.index cimport IndexTable
 from mainspring.wheel.lists cimport entry_at, list_push, list_remove
-from mainspring.wheel.memory cimport PageSource, pthread_mutex_t
+from mainspring.wheel.memory cimport (
+    PageSource, pthread_mutex_lock, pthread_mutex_t, pthread_mutex_unlock, unlikely,
+)
 from mainspring.wheel.records cimport FAR, LAST_NEXT, Rare, Record, record_at
 from mainspring.wheel.registry cimport Registry
 from mainspring.wheel.schedule cimport Schedule_t
@@ -39,7 +42,9 @@ cdef extern from *:
 
 
 ctypedef struct Shard:
-    pthread_mutex_t lock
+    pthread_mutex_t lock    # taken by shard_lock, given back by shard_unlock
+    Holds* holds            # what its holds are noted in, or NULL
+    uint64_t held_from
     uint32_t number
     int64_t base            # instants in records count from here
     int64_t begun           # newest second whose draining began
@@ -80,6 +85,18 @@ cdef int64_t owed_after(const Shard* shard, const Record* record, int64_t after)
 
 # The same for the record as it stands: one that waits in `draining` is owed `begun` itself.
 cdef int64_t owed(const Shard* shard, const Record* record) noexcept nogil
+
+
+cdef inline void shard_lock(Shard* shard) noexcept nogil:
+    pthread_mutex_lock(&shard.lock)
+    if unlikely(shard.holds != NULL):
+        shard.held_from = hold_now()
+
+
+cdef inline void shard_unlock(Shard* shard) noexcept nogil:
+    if unlikely(shard.holds != NULL):
+        hold_note(shard.holds, hold_now() - shard.held_from)
+    pthread_mutex_unlock(&shard.lock)
 
 
 cdef inline int64_t due_of(const Shard* shard, const Record* record) noexcept nogil:

@@ -80,6 +80,17 @@ class Wheel:
     def sweep(self, shard: int) -> dict[str, int]:
         """``check``, and mend what is found: what it returns is what was mended."""
 
+    def time_locks(self, wanted: bool = True) -> None:
+        """Note from now on how long each hold of a shard's lock takes in CPU time, and forget what was
+        noted before; with False note none. It costs about a microsecond a hold, so it is off at first.
+        """
+
+    def lock_holds(self, *per_mille: int) -> tuple[int, ...]:
+        """How many holds were noted, then for each part of a thousand the nanoseconds of CPU time
+        within which so many of them ended: ``count, median, p99_9, longest = lock_holds(500, 999, 1000)``.
+        At most 3 % too high; 0 where none was noted. ValueError for a part that is not 1 to 1000.
+        """
+
     def next_due(self, job_id: int) -> int | None:
         """The instant the job is armed for; None if it is unknown, paused or finished."""
 

@@ -12,12 +12,13 @@ from mainspring.wheel.audit cimport FAULTS_KNOWN
 from mainspring.wheel.batch cimport ACCEPTED, Batch, batch_apply, batch_refusal
 from mainspring.wheel.core cimport (
     NOT_ARMED, WRONG_SECOND, add_counts, armed_for, audit_locked, bytes_of, clear_all, core_close, core_open,
-    drain_second, inflict_locked, knows, reserve_jobs, shard_for,
+    drain_second, inflict_locked, knows, reserve_jobs, shard_for, time_holds,
 )
 from mainspring.wheel.cron_eval cimport CompiledCron
 from mainspring.wheel.drain cimport WHOLE
 from mainspring.wheel.edit cimport Definition_t
 from mainspring.wheel.frames cimport Frames, RouteText
+from mainspring.wheel.holds cimport holds_count, holds_within
 from mainspring.wheel.memory cimport DONE, NO_MEMORY, memory_give, memory_take
 from mainspring.wheel.registry cimport registry_add
 from mainspring.wheel.schedule cimport KIND_CRON, KIND_INTERVAL, KIND_ONCE
@@ -263,6 +264,17 @@ cdef class Wheel:
         with nogil:
             total = bytes_of(&self.core)
         return total
+
+    def time_locks(self, wanted: bool = True) -> None:
+        cdef bint on = wanted
+        with nogil:
+            time_holds(&self.core, on)
+
+    def lock_holds(self, *per_mille: int) -> tuple[int, ...]:
+        if not all(0 < part <= 1000 for part in per_mille):
+            raise ValueError(f"per_mille={per_mille}: give parts of a thousand, each from 1 to 1000")
+        within = [holds_within(&self.core.holds, part, 1000) for part in per_mille]
+        return holds_count(&self.core.holds), *within
 
     def clear(self) -> None:
         with nogil:
