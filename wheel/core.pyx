@@ -9,7 +9,7 @@ from mainspring.wheel.evacuate cimport (
     ROWS_A_SECOND, evacuation_offer, evacuation_work, evacuations_close, evacuations_open,
 )
 from mainspring.wheel.faults cimport inflict
-from mainspring.wheel.frames cimport Output
+from mainspring.wheel.frames cimport Output, output_begin
 from mainspring.wheel.hash cimport xxh64_i64
 from mainspring.wheel.holds cimport holds_clear
 from mainspring.wheel.index cimport index_bytes, index_find, index_presize
@@ -89,7 +89,7 @@ cdef int drain_shards(Core* core, const DrainOrder* order, Output* output) noexc
     cdef int code
     if order.second != core.now + 1:
         return WRONG_SECOND
-    output.second = order.second
+    output_begin(output, order.second)
     while core.next_shard < SHARDS:
         if core.next_shard + 1 < SHARDS:
             prefetch_shard(&core.shards[core.next_shard + 1], slot)

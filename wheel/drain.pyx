@@ -197,6 +197,7 @@ cdef inline void describe(
     run.scheduled_at = once_at(shard, record) if kind_of(record) == KIND_ONCE else order.second
     run.route = <const RouteText*>registry_get(order.routes, route)
     run.key = run.data = NULL
+    run.key_bytes = run.data_bytes = run.uuid_key = 0
     if not record.flags & (HAS_KEY | HAS_DATA):
         return
     blob = <const uint8_t*>blob_at(&shard.blobs, record.blob)

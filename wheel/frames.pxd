@@ -5,18 +5,33 @@
     {"specversion":"1.0","type":"mainspring.run","source":"<instance>","id":"42@1764500000",
      "subject":"<key or id>","time":"2025-11-30T10:53:20Z","data":<payload>}␍␊
 
-`write_run` is one pass with lengths known before; it writes nothing where the frame has no room.
+    output_begin(&output, second)
+    if not write_run(&output, &envelope, &run): ...     # no room: nothing is written
+
+What lies between the parts that vary is the same for all runs of an instant. It is laid out once, in a
+Template, and copied in pieces of 32 bytes.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MIN, int64_t, uint8_t, uint32_t, uint64_t
+
+from mainspring.wheel.memory cimport unlikely
+from mainspring.wheel.text cimport (
+    UUID_TEXT, NumberText, number_text, put_bytes, put_number, put_pieces, put_uuid, write_number,
+)
+
 
 cdef enum:
     # No frame is longer: 64 KiB of payload, an escaped key of 1,530, route and reply of 128, instance of 64.
     FRAME_MAX = 69632
+    LINE_MAX = 66           # of the first line without its route, and of the end of the frame; generous
     SKIP_WINDOW = 0
     SKIP_LATEST = 1
     SKIP_NONE = 2
     SKIPS = 3
+
+
+cdef enum:
+    DATA_BYTES = 9          # of `","data":`, by which a Template's time ends
 
 
 # The parts that do not change: per wheel, and per route.
@@ -28,6 +43,21 @@ ctypedef struct Envelope:
 ctypedef struct RouteText:
     uint32_t bytes
     char text[448]          # "HPUB ", subject and reply prefix, up to the reply number
+
+
+# The parts that are the same for all runs of one instant, in the order in which they are written.
+ctypedef struct Template:
+    int64_t instant
+    uint32_t header_bytes   # without the id
+    uint32_t body_bytes     # without ids, key and payload, as if there were a payload
+    uint32_t start_bytes
+    uint32_t middle_bytes
+    uint32_t subject_bytes
+    uint32_t time_bytes
+    char start[32]          # from the sizes to the id
+    char middle[384]        # from the id in the headers to the one in the body
+    char subject[64]        # from there to the key
+    char time[96]           # from there to the payload
 
 
 ctypedef struct Run:
@@ -42,7 +72,7 @@ ctypedef struct Run:
 
 
 ctypedef struct Output:
-    char* bytes
+    char* bytes             # SLACK more than `capacity`
     uint64_t used
     uint64_t capacity
     uint32_t count
@@ -54,14 +84,90 @@ ctypedef struct Output:
     int64_t* ids
     int64_t* scheduled
     uint32_t* ends          # of each frame in `bytes`
-    int64_t written_at      # the instant that the two texts below show
-    char time[32]
-    uint32_t time_bytes
-    char epoch[24]          # "@1764500000"
-    uint32_t epoch_bytes
+    Template template
 
 
-cdef bint write_run(Output* output, const Envelope* envelope, const Run* run) noexcept nogil
+cdef void lay_out(Template* template, const Envelope* envelope, int64_t instant) noexcept nogil
+
+
+# The template may be that of another wheel.
+cdef inline void output_begin(Output* output, int64_t second) noexcept nogil:
+    output.second = second
+    output.template.instant = INT64_MIN
+
+
+cdef inline uint32_t subject_bytes(const Run* run, const NumberText* id) noexcept nogil:
+    if run.key == NULL:
+        return id.bytes
+    return UUID_TEXT if run.uuid_key else run.key_bytes
+
+
+cdef inline uint32_t body_bytes(const Template* template, const Run* run, const NumberText* id) noexcept nogil:
+    cdef uint32_t data = run.data_bytes if run.data != NULL else 1 - DATA_BYTES
+    return template.body_bytes + id.bytes + subject_bytes(run, id) + data
+
+
+cdef inline char* put_line(
+    char* to, const RouteText* route, uint64_t reply, uint32_t headers, uint32_t total,
+) noexcept nogil:
+    to = put_pieces(to, route.text, route.bytes)
+    to = write_number(to, <int64_t>reply)
+    to[0] = c" "
+    to = write_number(to + 1, headers)
+    to[0] = c" "
+    return write_number(to + 1, total)
+
+
+cdef inline char* put_subject(char* to, const Run* run, const NumberText* id) noexcept nogil:
+    if run.key == NULL:
+        return put_number(to, id)
+    if run.uuid_key:
+        return put_uuid(to, run.key)
+    return put_bytes(to, run.key, run.key_bytes)
+
+
+# The end of the body, and of the frame.
+cdef inline char* put_data(char* to, const Run* run) noexcept nogil:
+    if run.data == NULL:
+        to[1 - DATA_BYTES], to[2 - DATA_BYTES], to[3 - DATA_BYTES] = c"}", c"\r", c"\n"
+        return to + 4 - DATA_BYTES
+    to = put_bytes(to, run.data, run.data_bytes)
+    to[0], to[1], to[2] = c"}", c"\r", c"\n"
+    return to + 3
+
+
+cdef inline void note_run(Output* output, const Run* run, char* end) noexcept nogil:
+    output.used = <uint64_t>(end - output.bytes)
+    output.ids[output.count] = run.id
+    output.scheduled[output.count] = run.scheduled_at
+    output.ends[output.count] = <uint32_t>output.used
+    output.count += 1
+
+
+cdef inline bint write_run(Output* output, const Envelope* envelope, const Run* run) noexcept nogil:
+    cdef Template* template = &output.template
+    cdef char* to = output.bytes + output.used
+    cdef NumberText id
+    cdef uint32_t headers, total
+    if unlikely(template.instant != run.scheduled_at):
+        lay_out(template, envelope, run.scheduled_at)
+    number_text(&id, run.id)
+    headers = template.header_bytes + id.bytes
+    total = headers + body_bytes(template, run, &id)
+    if unlikely(output.count == output.count_max):
+        return False
+    if unlikely(output.used + run.route.bytes + LINE_MAX + total > output.capacity):
+        return False
+    to = put_line(to, run.route, output.first + output.count, headers, total)
+    to = put_pieces(to, template.start, template.start_bytes)
+    to = put_number(to, &id)
+    to = put_pieces(to, template.middle, template.middle_bytes)
+    to = put_number(to, &id)
+    to = put_pieces(to, template.subject, template.subject_bytes)
+    to = put_subject(to, run, &id)
+    to = put_pieces(to, template.time, template.time_bytes)
+    note_run(output, run, put_data(to, run))
+    return True
 
 
 cdef class Frames:

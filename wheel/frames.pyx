@@ -1,29 +1,28 @@
 """Frames: the buffer a drain fills. frames.pxd and frames.pyi say what it promises."""
 
-from libc.stdint cimport INT64_MIN, int64_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MIN, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
 import numpy as np
 
 from cpython.bytearray cimport PyByteArray_AS_STRING
 
-from mainspring.wheel.memory cimport unlikely
-from mainspring.wheel.text cimport NUMBER_MAX, UUID_TEXT, write_number, write_time, write_uuid
+from mainspring.wheel.text cimport SLACK, write_number, write_time
 
 SKIP_REASONS = ("window", "latest", "none")
 
-cdef const char* HEADERS = b"\r\nNATS/1.0\r\nNats-Msg-Id: "
+cdef const char* START = b"\r\nNATS/1.0\r\nNats-Msg-Id: "
 cdef const char* HEADERS_END = b"\r\nContent-Type: application/cloudevents+json\r\n\r\n"
 cdef const char* SUBJECT = b'","subject":"'
 cdef const char* TIME = b'","time":"'
 cdef const char* DATA = b'","data":'
 
 cdef enum:
-    HEADERS_BYTES = 25      # two of them end the line before, and are no headers
+    START_BYTES = 25
+    LINE_END_BYTES = 2      # of them, which end the line before and are no headers
     HEADERS_END_BYTES = 48
     SUBJECT_BYTES = 13
     TIME_BYTES = 10
-    DATA_BYTES = 9
 
 
 cdef inline char* put(char* to, const void* text, size_t size) noexcept nogil:
@@ -31,87 +30,33 @@ cdef inline char* put(char* to, const void* text, size_t size) noexcept nogil:
     return to + size
 
 
-# Nearly all runs of a drain share their instant, so its two texts are written once a second.
-cdef void write_instant(Output* output, int64_t instant) noexcept nogil:
-    output.written_at = instant
-    output.time_bytes = <uint32_t>(write_time(output.time, instant) - output.time)
-    output.epoch[0] = c"@"
-    output.epoch_bytes = <uint32_t>(write_number(output.epoch + 1, instant) - output.epoch)
+cdef inline char* put_epoch(char* to, int64_t instant) noexcept nogil:
+    to[0] = c"@"
+    return write_number(to + 1, instant)
 
 
-cdef inline char* write_subject(
-    char* to, const Run* run, const char* id_text, uint32_t id_bytes,
-) noexcept nogil:
-    if run.key == NULL:
-        return put(to, id_text, id_bytes)
-    if run.uuid_key:
-        return write_uuid(to, run.key)
-    return put(to, run.key, run.key_bytes)
-
-
-cdef inline uint32_t body_bytes(
-    const Output* output, const Envelope* envelope, const Run* run, uint32_t id_bytes,
-) noexcept nogil:
-    cdef uint32_t subject = id_bytes if run.key == NULL else (UUID_TEXT if run.uuid_key else run.key_bytes)
-    cdef uint32_t data = DATA_BYTES + run.data_bytes + 1 if run.data != NULL else 2
-    return (
-        envelope.opening_bytes + id_bytes + output.epoch_bytes + SUBJECT_BYTES + subject + TIME_BYTES
-        + output.time_bytes + data
-    )
-
-
-cdef inline char* write_body(
-    char* to, const Output* output, const Envelope* envelope, const Run* run, const char* id_text,
-    uint32_t id_bytes,
-) noexcept nogil:
-    to = put(to, envelope.opening, envelope.opening_bytes)
-    to = put(to, id_text, id_bytes)
-    to = put(to, output.epoch, output.epoch_bytes)
-    to = put(to, SUBJECT, SUBJECT_BYTES)
-    to = write_subject(to, run, id_text, id_bytes)
-    to = put(to, TIME, TIME_BYTES)
-    to = put(to, output.time, output.time_bytes)
-    if run.data == NULL:
-        return put(to, b'"}', 2)
-    to = put(to, DATA, DATA_BYTES)
-    to = put(to, run.data, run.data_bytes)
-    return put(to, b"}", 1)
-
-
-cdef inline void note_run(Output* output, const Run* run, char* end) noexcept nogil:
-    output.used = <uint64_t>(end - output.bytes)
-    output.ids[output.count] = run.id
-    output.scheduled[output.count] = run.scheduled_at
-    output.ends[output.count] = <uint32_t>output.used
-    output.count += 1
-
-
-cdef bint write_run(Output* output, const Envelope* envelope, const Run* run) noexcept nogil:
-    cdef char id_text[24]
-    cdef uint32_t id_bytes = <uint32_t>(write_number(id_text, run.id) - id_text)
-    cdef uint32_t headers, body
-    cdef char* to = output.bytes + output.used
-    if unlikely(output.written_at != run.scheduled_at):
-        write_instant(output, run.scheduled_at)
-    headers = HEADERS_BYTES - 2 + id_bytes + output.epoch_bytes + HEADERS_END_BYTES
-    body = body_bytes(output, envelope, run, id_bytes)
-    if output.count == output.count_max:
-        return False
-    if output.used + run.route.bytes + 3 * NUMBER_MAX + 6 + headers + body > output.capacity:
-        return False
-    to = put(to, run.route.text, run.route.bytes)
-    to = write_number(to, <int64_t>(output.first + output.count))
-    to[0] = c" "
-    to = write_number(to + 1, headers)
-    to[0] = c" "
-    to = write_number(to + 1, headers + body)
-    to = put(to, HEADERS, HEADERS_BYTES)
-    to = put(to, id_text, id_bytes)
-    to = put(to, output.epoch, output.epoch_bytes)
+cdef char* lay_out_middle(char* to, const Envelope* envelope, int64_t instant) noexcept nogil:
+    to = put_epoch(to, instant)
     to = put(to, HEADERS_END, HEADERS_END_BYTES)
-    to = write_body(to, output, envelope, run, id_text, id_bytes)
-    note_run(output, run, put(to, b"\r\n", 2))
-    return True
+    return put(to, envelope.opening, envelope.opening_bytes)
+
+
+cdef char* lay_out_time(char* to, int64_t instant) noexcept nogil:
+    to = write_time(put(to, TIME, TIME_BYTES), instant)
+    return put(to, DATA, DATA_BYTES)
+
+
+cdef void lay_out(Template* template, const Envelope* envelope, int64_t instant) noexcept nogil:
+    cdef uint32_t epoch = <uint32_t>(put_epoch(template.subject, instant) - template.subject)
+    put(template.start, START, START_BYTES)
+    template.instant, template.start_bytes = instant, START_BYTES
+    template.middle_bytes = <uint32_t>(lay_out_middle(template.middle, envelope, instant) - template.middle)
+    put(template.subject + epoch, SUBJECT, SUBJECT_BYTES)
+    template.subject_bytes = epoch + SUBJECT_BYTES
+    template.time_bytes = <uint32_t>(lay_out_time(template.time, instant) - template.time)
+    template.header_bytes = START_BYTES - LINE_END_BYTES + epoch + HEADERS_END_BYTES
+    # The brace that ends the body is the last one.
+    template.body_bytes = envelope.opening_bytes + template.subject_bytes + template.time_bytes + 1
 
 
 cdef class Frames:
@@ -123,7 +68,7 @@ cdef class Frames:
         if not 0 < max_frames < 2**31:
             raise ValueError(f"max_frames={max_frames}: give a count from 1 to 2**31 - 1")
         memset(&self.output, 0, sizeof(Output))
-        self.store = bytearray(capacity)
+        self.store = bytearray(capacity + SLACK)
         self.ids, self.scheduled = np.zeros(max_frames, np.int64), np.zeros(max_frames, np.int64)
         self.ends = np.zeros(max_frames, np.uint32)
         self.output.bytes = PyByteArray_AS_STRING(self.store)
@@ -142,7 +87,7 @@ cdef class Frames:
         self.output.first = first
         self.output.used = self.output.count = self.output.due = 0
         memset(self.output.skipped, 0, sizeof(self.output.skipped))
-        self.output.second = self.output.written_at = INT64_MIN
+        self.output.second = self.output.template.instant = INT64_MIN
 
     @property
     def first(self) -> int:

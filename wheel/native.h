@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "digits are written as words whose first character is the lowest byte"
+#endif
+
 #define ms_likely(x) __builtin_expect(!!(x), 1)
 #define ms_unlikely(x) __builtin_expect(!!(x), 0)
 

@@ -1,6 +1,6 @@
 """Text for envelopes. text.pxd says what it promises."""
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
 cdef const char* HEX = b"0123456789abcdef"
@@ -81,45 +81,6 @@ cdef void pack_uuid(char* to, const uint8_t* text) noexcept nogil:
         to[0] = <char>(hex_value(text[i]) << 4 | hex_value(text[i + 1]))
         to += 1
         i += 2
-
-
-cdef char* write_uuid(char* to, const uint8_t* packed) noexcept nogil:
-    cdef int i
-    for i in range(UUID_BYTES):
-        if i == 4 or i == 6 or i == 8 or i == 10:
-            to[0] = c"-"
-            to += 1
-        to[0], to[1] = HEX[packed[i] >> 4], HEX[packed[i] & 15]
-        to += 2
-    return to
-
-
-cdef inline int digits_of(uint64_t number) noexcept nogil:
-    cdef int digits = 1
-    while number >= 100:
-        digits += 2
-        number //= 100
-    return digits + (number >= 10)
-
-
-# Two digits a division, from the end, since the length is known before.
-cdef char* write_number(char* to, int64_t number) noexcept nogil:
-    cdef uint64_t rest = <uint64_t>number
-    cdef char* end
-    cdef char* at
-    if number < 0:
-        rest = 0 - rest
-        to[0] = c"-"
-        to += 1
-    end = to + digits_of(rest)
-    at = end
-    while rest >= 10:
-        at -= 2
-        memcpy(at, PAIRS + rest % 100 * 2, 2)
-        rest //= 100
-    if at > to:
-        (at - 1)[0] = <char>(c"0" + rest)
-    return end
 
 
 cdef inline char* write_pair(char* to, char before, int64_t number) noexcept nogil:
