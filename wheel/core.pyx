@@ -4,7 +4,9 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from mainspring.wheel.audit cimport audit
-from mainspring.wheel.drain cimport MORE, WHOLE, DrainOrder, drain_piece
+from mainspring.wheel.drain cimport (
+    MISSED_AFTER_S, MORE, WHOLE, DrainOrder, drain_piece, foresee_list, foresee_shard,
+)
 from mainspring.wheel.evacuate cimport (
     ROWS_A_SECOND, evacuation_offer, evacuation_work, evacuations_close, evacuations_open,
 )
@@ -14,14 +16,14 @@ from mainspring.wheel.hash cimport xxh64_i64
 from mainspring.wheel.holds cimport holds_clear
 from mainspring.wheel.index cimport index_bytes, index_find, index_presize
 from mainspring.wheel.memory cimport (
-    DONE, NO_MEMORY, memory_give, memory_take_blocks, prefetch, prefetch_write, pthread_mutex_destroy,
-    pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock, source_bytes, source_close, source_open,
+    DONE, NO_MEMORY, memory_give, memory_take_blocks, pthread_mutex_destroy, pthread_mutex_init,
+    pthread_mutex_lock, pthread_mutex_unlock, source_bytes, source_close, source_open,
     source_prepare,
 )
 from mainspring.wheel.records cimport LAST_NEXT, Record, record_at
 from mainspring.wheel.registry cimport registry_close, registry_get
 from mainspring.wheel.shard cimport (
-    HORIZON, NEVER, SHARDS, Shard, due_of, owed, shard_clear, shard_close, shard_lock, shard_open,
+    NEVER, SHARDS, Shard, due_of, owed, shard_clear, shard_close, shard_lock, shard_open,
     shard_unlock, stands_at,
 )
 from mainspring.wheel.slab cimport NONE, slab_reserve
@@ -62,18 +64,21 @@ cdef inline uint32_t find(const Shard* shard, int64_t job_id) noexcept nogil:
     return index_find(shard.index, &shard.records, job_id, xxh64_i64(job_id))
 
 
-# The head of the next shard and of its list come in while this one is drained. Only addresses are computed
-# here: what lies behind them may be read under its lock alone.
-cdef inline void prefetch_shard(const Shard* shard, int slot) noexcept nogil:
-    cdef const char* head = <const char*>shard
-    cdef int line
-    for line in range(6):
-        prefetch(head + (line << 6))
-    prefetch_write(&shard.draining)
-    prefetch_write(&shard.slots[slot])
+cdef inline Shard* shard_or_null(Core* core, uint32_t number) noexcept nogil:
+    return &core.shards[number] if number < SHARDS else NULL
 
 
-cdef int drain_shard(Core* core, Shard* shard, const DrainOrder* order, Output* output) noexcept nogil:
+# What the shards that come next will be waited for is asked for while this one is drained.
+cdef inline void foresee(Core* core, uint32_t number, DrainOrder* order) noexcept nogil:
+    cdef Shard* second_next = shard_or_null(core, number + 2)
+    order.following = shard_or_null(core, number + 1)
+    if order.following != NULL:
+        foresee_list(order.following, order.second)
+    if second_next != NULL:
+        foresee_shard(second_next, order)
+
+
+cdef int drain_shard(Core* core, Shard* shard, DrainOrder* order, Output* output) noexcept nogil:
     cdef int code = MORE
     while code == MORE:
         shard_lock(shard)
@@ -84,15 +89,13 @@ cdef int drain_shard(Core* core, Shard* shard, const DrainOrder* order, Output* 
     return code
 
 
-cdef int drain_shards(Core* core, const DrainOrder* order, Output* output) noexcept nogil:
-    cdef int slot = <uint32_t>(order.second - core.shards[0].base) % HORIZON
+cdef int drain_shards(Core* core, DrainOrder* order, Output* output) noexcept nogil:
     cdef int code
     if order.second != core.now + 1:
         return WRONG_SECOND
     output_begin(output, order.second)
     while core.next_shard < SHARDS:
-        if core.next_shard + 1 < SHARDS:
-            prefetch_shard(&core.shards[core.next_shard + 1], slot)
+        foresee(core, core.next_shard, order)
         code = drain_shard(core, &core.shards[core.next_shard], order, output)
         if code != WHOLE:
             return code
@@ -105,7 +108,9 @@ cdef int drain_shards(Core* core, const DrainOrder* order, Output* output) noexc
 cdef int drain_second(Core* core, int64_t second, int64_t now, Output* output) noexcept nogil:
     cdef DrainOrder order
     cdef int code
+    memset(&order, 0, sizeof(DrainOrder))
     order.second, order.now, order.window = second, now, core.window
+    order.missed = now - second > MISSED_AFTER_S
     order.envelope, order.routes = &core.envelope, &core.routes
     pthread_mutex_lock(&core.drain_lock)
     code = drain_shards(core, &order, output)

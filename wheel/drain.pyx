@@ -1,20 +1,22 @@
 """The drain of a shard. drain.pxd says what it promises.
 
-Two passes over a piece. The first reads each record, prefetched well ahead, and works out its next instant;
-then everything the piece can need is reserved; the second writes frames and moves entries, and cannot fail.
+Entries pass through in a row, each in three steps some entries apart: its record is asked for, its next
+instant worked out and the list and blob it will touch asked for, and its run given and it moved on. So the
+waits for memory of some dozens of entries overlap. What an entry may need is reserved in the second step; the
+third cannot fail, but for want of room in the output, and then nothing has changed.
 """
 
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint32_t, uint64_t
 
 from mainspring.wheel.audit cimport FAULT_DOUBLED, FAULT_ORPHAN, FAULT_WRONG_SLOT
 from mainspring.wheel.blobs cimport blob_at
-from mainspring.wheel.far cimport far_drop, far_find
+from mainspring.wheel.far cimport far_drop, far_find, far_head
 from mainspring.wheel.edit cimport settle_extra
 from mainspring.wheel.frames cimport (
     SKIP_LATEST, SKIP_NONE, SKIP_WINDOW, Output, RouteText, Run, write_run,
 )
-from mainspring.wheel.lists cimport chunk_at, entry_at, list_below, list_pop, list_top
-from mainspring.wheel.memory cimport NO_MEMORY, prefetch, prefetch_write, unlikely
+from mainspring.wheel.lists cimport Chunk, chunk_at, entry_at, list_below, list_pop, list_push, list_top
+from mainspring.wheel.memory cimport DONE, NO_MEMORY, prefetch, prefetch_write, unlikely
 from mainspring.wheel.records cimport (
     FAR, HAS_DATA, HAS_KEY, IS_RARE, KEY_IS_UUID, LINES_MASK, LINES_SHIFT, LIVE, ROUTE_WIDE, Record,
     catch_up_of, head_data_bytes, head_key_bytes, kind_of, record_at,
@@ -22,30 +24,39 @@ from mainspring.wheel.records cimport (
 from mainspring.wheel.registry cimport registry_get
 from mainspring.wheel.schedule cimport KIND_INTERVAL, KIND_ONCE, Schedule_t, schedule_next
 from mainspring.wheel.shard cimport (
-    HORIZON, HOUR, HOUR_SHIFT, NEVER, NO_EXTRA, Shard, arm, due_of, hour_of, is_near, once_at, owed_after,
-    rare_of, schedule_of, shard_reserve,
+    HORIZON, HOUR, HOUR_SHIFT, NEVER, NO_EXTRA, Shard, arm, due_of, hour_of, is_near, next_of, once_at,
+    owed_after, rare_of, schedule_of, shard_reserve, shard_try, shard_unlock,
 )
 from mainspring.wheel.slab cimport NONE
 
 
-ctypedef struct Piece:
-    uint32_t count
-    uint32_t entries[512]
-    uint32_t positions[512]
-    int64_t nexts[512]
+cdef extern from *:
+    """
+    #define MAINSPRING_STRAY INT64_MIN
+    """
+    const int64_t STRAY "MAINSPRING_STRAY"      # as a next instant: the entry should not stand here
+
+
+ctypedef struct Entry:
+    Record* record
+    const uint8_t* blob     # NULL: there is none, or nobody will read it
+    int64_t next
+    uint32_t number
+    uint32_t position
+
+
+# The entries on their way; each count says how many have come past that step.
+ctypedef struct Flow:
+    Shard* shard
+    DrainOrder* order
+    uint32_t position       # of the next entry to be asked for, NONE at the end of the list
+    uint32_t asked
+    uint32_t judged
+    uint32_t given
+    Entry entries[64]
 
 
 # ------------------------------------------------------------------------------- beginning a second
-
-
-cdef void gather(const Shard* shard, uint32_t head, uint32_t most, Piece* piece) noexcept nogil:
-    cdef uint32_t position = list_top(head)
-    piece.count = 0
-    while position != NONE and piece.count < most:
-        piece.entries[piece.count] = entry_at(&shard.chunks, position)
-        piece.positions[piece.count] = position
-        piece.count += 1
-        position = list_below(&shard.chunks, position)
 
 
 # An entry is good if its record lives, stands here by its own account, and is due when the list says.
@@ -53,31 +64,40 @@ cdef inline bint is_home(const Record* record, uint32_t position) noexcept nogil
     return (record.flags & LIVE) != 0 and record.position == position
 
 
-cdef void move_near(Shard* shard, uint32_t* head, const Piece* piece) noexcept nogil:
-    cdef uint32_t i
-    cdef Record* record
-    for i in range(piece.count):
-        if i + AHEAD < piece.count:
-            prefetch_write(record_at(&shard.records, piece.entries[i + AHEAD]))
-        record = record_at(&shard.records, piece.entries[i])
-        list_pop(&shard.chunks, head)
-        if is_home(record, piece.positions[i]):
-            shard.armed -= 1
-            arm(shard, piece.entries[i], due_of(shard, record))
+# Both positions walk down the list, the one that asks for records some way ahead of the other.
+cdef inline uint32_t ask_record(const Shard* shard, uint32_t position) noexcept nogil:
+    if position == NONE:
+        return NONE
+    prefetch_write(record_at(&shard.records, entry_at(&shard.chunks, position)))
+    return list_below(&shard.chunks, position)
+
+
+cdef inline void move_near(Shard* shard, uint32_t* head) noexcept nogil:
+    cdef uint32_t position = head[0] - 1
+    cdef uint32_t number = entry_at(&shard.chunks, position)
+    cdef Record* record = record_at(&shard.records, number)
+    list_pop(&shard.chunks, head)
+    if is_home(record, position):
+        shard.armed -= 1
+        arm(shard, number, due_of(shard, record))
 
 
 # Moves at most a piece of the hour that begins with the second to its slots; the list is near in whole by
 # now.
 cdef int promote_piece(Shard* shard, uint32_t hour, uint32_t* head) noexcept nogil:
-    cdef Piece piece
-    gather(shard, head[0], PIECE, &piece)
-    if shard_reserve(shard, piece.count, 0) == NO_MEMORY:
-        return NO_MEMORY
-    move_near(shard, head, &piece)
-    if head[0]:
-        return MORE
-    far_drop(&shard.far, hour)
-    return WHOLE
+    cdef uint32_t ahead = list_top(head[0])
+    cdef int i
+    for i in range(AHEAD):
+        ahead = ask_record(shard, ahead)
+    for i in range(PIECE):
+        if shard_reserve(shard, 1, 0) == NO_MEMORY:
+            return NO_MEMORY
+        ahead = ask_record(shard, ahead)
+        move_near(shard, head)
+        if head[0] == 0:
+            far_drop(&shard.far, hour)
+            return WHOLE
+    return MORE
 
 
 cdef int promote(Shard* shard, int64_t second) noexcept nogil:
@@ -102,7 +122,37 @@ cdef int begin(Shard* shard, int64_t second) noexcept nogil:
     return WHOLE
 
 
-# ------------------------------------------------------------------------------------- first pass
+# ----------------------------------------------------------------------------- first step: asking
+
+
+cdef inline Entry* entry_of(Flow* flow, uint32_t count) noexcept nogil:
+    return &flow.entries[count % ON_THE_WAY]
+
+
+# Asks for the record of the next entry, and at the first entry of a chunk for the chunk below.
+cdef inline void ask(Flow* flow) noexcept nogil:
+    cdef Shard* shard = flow.shard
+    cdef Entry* entry = entry_of(flow, flow.asked)
+    cdef const Chunk* chunk
+    if flow.position == NONE:
+        return
+    chunk = chunk_at(&shard.chunks, flow.position >> 4)
+    entry.position, entry.number = flow.position, chunk.entries[flow.position & 15]
+    entry.record = record_at(&shard.records, entry.number)
+    prefetch_write(entry.record)
+    flow.position = list_below(&shard.chunks, flow.position)
+    flow.asked += 1
+    if entry.position & 15 == 0 and flow.position != NONE:
+        ask_below(shard, flow.position)
+
+
+cdef inline void ask_below(const Shard* shard, uint32_t position) noexcept nogil:
+    cdef uint32_t below = chunk_at(&shard.chunks, position >> 4).next
+    if below != NONE:
+        prefetch(chunk_at(&shard.chunks, below))
+
+
+# ---------------------------------------------------------------------------- second step: judging
 
 
 cdef inline bint is_due(const Shard* shard, const Record* record, uint32_t position) noexcept nogil:
@@ -110,24 +160,61 @@ cdef inline bint is_due(const Shard* shard, const Record* record, uint32_t posit
 
 
 # A plain job that runs now moves on by its interval; everything else asks its schedule.
-cdef inline int64_t next_after(const Shard* shard, const Record* record, uint32_t position) noexcept nogil:
-    if record.flags & IS_RARE or kind_of(record) != KIND_INTERVAL or not is_due(shard, record, position):
+cdef inline int64_t next_after(const Shard* shard, const Record* record) noexcept nogil:
+    if unlikely(record.flags & IS_RARE or kind_of(record) != KIND_INTERVAL):
         return owed_after(shard, record, shard.begun)
     return shard.begun + record.schedule
 
 
-# How many of the piece go to far lists.
-cdef uint32_t plan(const Shard* shard, Piece* piece) noexcept nogil:
+# A missed second's run of which the policy alone says that nobody reads its blob.
+cdef inline bint surely_skipped(const Record* record, int64_t next, const DrainOrder* order) noexcept nogil:
+    if not order.missed:
+        return False
+    if catch_up_of(record) == CATCH_UP_LATEST:
+        return next < order.now - MISSED_AFTER_S
+    return catch_up_of(record) == CATCH_UP_NONE
+
+
+cdef inline const uint8_t* ask_blob(const Shard* shard, const Record* record) noexcept nogil:
+    cdef uint32_t lines = (record.flags & LINES_MASK) >> LINES_SHIFT
+    cdef const uint8_t* at
     cdef uint32_t i
-    cdef uint32_t far = 0
-    for i in range(min(<uint32_t>AHEAD, piece.count)):
-        prefetch_write(record_at(&shard.records, piece.entries[i]))
-    for i in range(piece.count):
-        if i + AHEAD < piece.count:
-            prefetch_write(record_at(&shard.records, piece.entries[i + AHEAD]))
-        piece.nexts[i] = next_after(shard, record_at(&shard.records, piece.entries[i]), piece.positions[i])
-        far += not is_near(shard, piece.nexts[i])
-    return far
+    if record.blob == NONE:
+        return NULL
+    at = <const uint8_t*>blob_at(&shard.blobs, record.blob)
+    for i in range(lines):
+        prefetch(at + (i << 6))
+    return at
+
+
+cdef inline void ask_target(const Shard* shard, DrainOrder* order, int64_t next) noexcept nogil:
+    cdef uint32_t slot
+    if is_near(shard, next):
+        slot = <uint32_t>(next - shard.base) % HORIZON
+        order.targets[slot % RECENT] = slot
+        prefetch_write(chunk_at(&shard.chunks, shard.slots[slot] >> 4))
+
+
+# Room for the moves of all entries between here and the third step.
+cdef inline int reserve_moves(Shard* shard, int64_t next) noexcept nogil:
+    return shard_reserve(shard, SOON + 1, 0 if is_near(shard, next) else SOON + 1)
+
+
+# Works out where the next entry goes, and asks for what that takes.
+cdef inline int judge(Flow* flow) noexcept nogil:
+    cdef Shard* shard = flow.shard
+    cdef Entry* entry = entry_of(flow, flow.judged)
+    if flow.judged == flow.asked:
+        return DONE
+    flow.judged += 1
+    entry.next, entry.blob = STRAY, NULL
+    if unlikely(not is_due(shard, entry.record, entry.position)):
+        return reserve_moves(shard, NEVER)
+    entry.next = next_after(shard, entry.record)
+    if not surely_skipped(entry.record, entry.next, flow.order):
+        entry.blob = ask_blob(shard, entry.record)
+    ask_target(shard, flow.order, entry.next)
+    return reserve_moves(shard, entry.next)
 
 
 # ------------------------------------------------------------------------------------ catching up
@@ -166,62 +253,40 @@ cdef int skip_reason(
     return -1 if order.now - order.second <= CATCH_UP_MAX_S else SKIP_WINDOW
 
 
-# ------------------------------------------------------------------------------------ second pass
-
-
-cdef inline void prefetch_blob(const Shard* shard, const Record* record) noexcept nogil:
-    cdef uint32_t lines = (record.flags & LINES_MASK) >> LINES_SHIFT
-    cdef const char* at
-    cdef uint32_t i
-    if lines == 0:
-        return
-    at = blob_at(&shard.blobs, record.blob)
-    for i in range(lines):
-        prefetch(at + (i << 6))
-
-
-cdef inline void prefetch_target(const Shard* shard, int64_t next) noexcept nogil:
-    if is_near(shard, next):
-        prefetch_write(chunk_at(&shard.chunks, shard.slots[<uint32_t>(next - shard.base) % HORIZON] >> 4))
+# ------------------------------------------------------------------------------ third step: giving
 
 
 cdef inline void describe(
-    const Shard* shard, const Record* record, const DrainOrder* order, Run* run,
+    const Shard* shard, const Entry* entry, const DrainOrder* order, Run* run,
 ) noexcept nogil:
+    cdef const Record* record = entry.record
     cdef uint32_t route = record.route
-    cdef const uint8_t* blob
-    cdef uint32_t head
+    cdef uint32_t head = 0
     if unlikely(route == ROUTE_WIDE):
         route = rare_of(shard, record).route
+    if entry.blob != NULL:
+        head = (<const uint32_t*>entry.blob)[0]
     run.id = record.id
     run.scheduled_at = once_at(shard, record) if kind_of(record) == KIND_ONCE else order.second
     run.route = <const RouteText*>registry_get(order.routes, route)
-    run.key = run.data = NULL
-    run.key_bytes = run.data_bytes = run.uuid_key = 0
-    if not record.flags & (HAS_KEY | HAS_DATA):
-        return
-    blob = <const uint8_t*>blob_at(&shard.blobs, record.blob)
-    head = (<const uint32_t*>blob)[0]
     run.key_bytes, run.data_bytes = head_key_bytes(head), head_data_bytes(head)
     run.uuid_key = (record.flags & KEY_IS_UUID) != 0
-    if record.flags & HAS_KEY:
-        run.key = blob + 4
-    if record.flags & HAS_DATA:
-        run.data = blob + 4 + run.key_bytes
+    run.key = entry.blob + 4 if record.flags & HAS_KEY else NULL
+    run.data = entry.blob + 4 + run.key_bytes if record.flags & HAS_DATA else NULL
 
 
 # Writes the run or counts it as skipped. False: no room left in the output, nothing has changed.
 cdef inline bint give_run(
-    const Shard* shard, const Record* record, int64_t next, const DrainOrder* order, Output* output,
+    const Shard* shard, const Entry* entry, const DrainOrder* order, Output* output,
 ) noexcept nogil:
     cdef Run run
     cdef int reason = -1
-    if unlikely(order.now - order.second > MISSED_AFTER_S):
-        reason = skip_reason(shard, record, next, order)
+    if unlikely(order.missed):
+        reason = skip_reason(shard, entry.record, entry.next, order)
     if reason >= 0:
         output.skipped[reason] += 1
     else:
-        describe(shard, record, order, &run)
+        describe(shard, entry, order, &run)
         if not write_run(output, order.envelope, &run):
             return False
     output.due += 1
@@ -229,11 +294,11 @@ cdef inline bint give_run(
 
 
 # What a fault left in the list: never a run. A record that stands here for another second is armed anew.
-cdef void drop_stray(Shard* shard, uint32_t number, uint32_t position) noexcept nogil:
-    cdef Record* record = record_at(&shard.records, number)
+cdef void drop_stray(Shard* shard, const Entry* entry) noexcept nogil:
+    cdef Record* record = entry.record
     cdef int64_t due
     list_pop(&shard.chunks, &shard.draining)
-    if not is_home(record, position):
+    if not is_home(record, entry.position):
         shard.met[FAULT_DOUBLED if record.flags & LIVE else FAULT_ORPHAN] += 1
         return
     shard.met[FAULT_WRONG_SLOT] += 1
@@ -241,70 +306,135 @@ cdef void drop_stray(Shard* shard, uint32_t number, uint32_t position) noexcept 
     record.next, record.position = 0, NONE
     due = owed_after(shard, record, shard.begun)
     if due != NEVER:
-        arm(shard, number, due)
+        arm(shard, entry.number, due)
 
 
-cdef inline void move_on(Shard* shard, uint32_t number, int64_t next) noexcept nogil:
-    cdef Record* record = record_at(&shard.records, number)
+# shard.arm for a record that was armed before and goes on: the count stays.
+cdef inline void rearm(Shard* shard, const Entry* entry) noexcept nogil:
+    cdef Record* record = entry.record
+    cdef uint32_t* head
+    record.next = next_of(shard, entry.next)
+    if is_near(shard, entry.next):
+        head = &shard.slots[record.next % HORIZON]
+    else:
+        record.flags |= FAR
+        head = far_head(&shard.far, hour_of(shard, record.next))
+    record.position = list_push(&shard.chunks, head, entry.number)
+
+
+cdef inline void move_on(Shard* shard, const Entry* entry) noexcept nogil:
+    cdef Record* record = entry.record
     list_pop(&shard.chunks, &shard.draining)
-    shard.armed -= 1
-    record.next, record.position = 0, NONE
-    if record.flags & IS_RARE and NO_EXTRA < rare_of(shard, record).extra_at <= shard.begun:
-        settle_extra(shard, number)
-    if next != NEVER:
-        arm(shard, number, next)
+    if unlikely(record.flags & IS_RARE) and NO_EXTRA < rare_of(shard, record).extra_at <= shard.begun:
+        settle_extra(shard, entry.number)
+    if unlikely(entry.next == NEVER):
+        record.next, record.position = 0, NONE
+        shard.armed -= 1
+    else:
+        rearm(shard, entry)
 
 
-# A missed second's run of which the policy alone says that nobody reads its blob.
-cdef inline bint surely_skipped(const Record* record, int64_t next, const DrainOrder* order) noexcept nogil:
-    if order.now - order.second <= MISSED_AFTER_S:
-        return False
-    if catch_up_of(record) == CATCH_UP_LATEST:
-        return next < order.now - MISSED_AFTER_S
-    return catch_up_of(record) == CATCH_UP_NONE
+cdef inline int give(Flow* flow, Output* output) noexcept nogil:
+    cdef const Entry* entry = entry_of(flow, flow.given)
+    if unlikely(entry.next == STRAY):
+        drop_stray(flow.shard, entry)
+    elif give_run(flow.shard, entry, flow.order, output):
+        move_on(flow.shard, entry)
+    else:
+        return FULL
+    flow.given += 1
+    return DONE
 
 
-cdef inline void prefetch_run(
-    const Shard* shard, const Piece* piece, uint32_t i, const DrainOrder* order,
-) noexcept nogil:
-    cdef const Record* record = record_at(&shard.records, piece.entries[i])
-    if not surely_skipped(record, piece.nexts[i], order):
-        prefetch_blob(shard, record)
-    prefetch_target(shard, piece.nexts[i])
+# ------------------------------------------------------------------------------- the shards that follow
 
 
-cdef int run_piece(Shard* shard, const Piece* piece, const DrainOrder* order, Output* output) noexcept nogil:
-    cdef uint32_t i
-    cdef Record* record
-    for i in range(min(<uint32_t>SOON, piece.count)):
-        prefetch_run(shard, piece, i, order)
-    for i in range(piece.count):
-        if i + SOON < piece.count:
-            prefetch_run(shard, piece, i + SOON, order)
-        record = record_at(&shard.records, piece.entries[i])
-        if unlikely(not is_due(shard, record, piece.positions[i])):
-            drop_stray(shard, piece.entries[i], piece.positions[i])
-            continue
-        if not give_run(shard, record, piece.nexts[i], order, output):
-            return FULL
-        move_on(shard, piece.entries[i], piece.nexts[i])
-    return MORE
+
+# Only addresses are computed here: what lies behind them may be read under the lock alone. The jobs of one
+# fleet move to the same seconds in all shards.
+cdef void foresee_shard(const Shard* shard, const DrainOrder* order) noexcept nogil:
+    cdef const char* head = <const char*>shard
+    cdef int i
+    for i in range(SHARD_LINES):
+        prefetch(head + (i << 6))
+    prefetch_write(&shard.draining)
+    prefetch_write(&shard.slots[<uint32_t>(order.second - shard.base) % HORIZON])
+    for i in range(RECENT):
+        prefetch_write(&shard.slots[order.targets[i]])
 
 
-cdef int drain_piece(Shard* shard, const DrainOrder* order, Output* output) noexcept nogil:
-    # One at least, since a run that is skipped needs no room.
-    cdef uint32_t room = max(output.count_max - output.count, <uint32_t>1)
-    cdef Piece piece
+cdef void foresee_list(Shard* shard, int64_t second) noexcept nogil:
+    cdef uint32_t head
+    if shard_try(shard):
+        head = shard.slots[<uint32_t>(second - shard.base) % HORIZON]
+        if head:
+            prefetch(chunk_at(&shard.chunks, head >> 4))
+        shard_unlock(shard)
+
+
+cdef void ask_chunk(const Shard* shard, uint32_t head) noexcept nogil:
+    cdef const Chunk* chunk = chunk_at(&shard.chunks, head >> 4)
+    cdef uint32_t place
+    for place in range(head & 15):
+        prefetch_write(record_at(&shard.records, chunk.entries[place]))
+    if chunk.next != NONE:
+        prefetch(chunk_at(&shard.chunks, chunk.next))
+
+
+cdef void foresee_entries(Shard* shard, int64_t second) noexcept nogil:
+    cdef uint32_t head
+    if shard_try(shard):
+        head = shard.slots[<uint32_t>(second - shard.base) % HORIZON]
+        if head:
+            ask_chunk(shard, head)
+        shard_unlock(shard)
+
+
+# ------------------------------------------------------------------------------------------- a piece
+
+
+cdef void flow_open(Flow* flow, Shard* shard, DrainOrder* order) noexcept nogil:
+    flow.shard, flow.order = shard, order
+    flow.position = list_top(shard.draining)
+    flow.asked = flow.judged = flow.given = 0
+
+
+# The first entries: asked for, and half of them judged.
+cdef int fill(Flow* flow) noexcept nogil:
+    cdef int i
+    for i in range(AHEAD):
+        ask(flow)
+    for i in range(SOON):
+        if judge(flow) == NO_MEMORY:
+            return NO_MEMORY
+    return DONE
+
+
+cdef int run_piece(Flow* flow, Output* output) noexcept nogil:
+    cdef int code = fill(flow)
+    while code == DONE and flow.given < flow.asked:
+        if flow.given == PIECE:
+            return MORE
+        if flow.position == NONE and flow.order.following != NULL:
+            foresee_entries(flow.order.following, flow.order.second)
+            flow.order.following = NULL
+        ask(flow)
+        code = judge(flow)
+        if code == DONE:
+            code = give(flow, output)
+    return code
+
+
+cdef int drain_piece(Shard* shard, DrainOrder* order, Output* output) noexcept nogil:
+    cdef Flow flow
     cdef int code
     if shard.begun < order.second:
         code = begin(shard, order.second)
         if code != WHOLE:
             return code
-    gather(shard, shard.draining, min(<uint32_t>PIECE, room), &piece)
-    if shard_reserve(shard, piece.count, plan(shard, &piece)) == NO_MEMORY:
-        return NO_MEMORY
-    code = run_piece(shard, &piece, order, output)
-    if shard.draining == 0:
-        shard.drained = order.second
-        return WHOLE
-    return code
+    flow_open(&flow, shard, order)
+    code = run_piece(&flow, output)
+    if code != DONE:
+        return code
+    shard.drained = order.second
+    return WHOLE

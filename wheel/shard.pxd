@@ -32,6 +32,10 @@ cdef enum:
     HOUR_SHIFT = 14         # seconds by which one shard's hours lag behind the next one's
 
 
+cdef extern from "<pthread.h>" nogil:
+    int pthread_mutex_trylock(pthread_mutex_t* mutex)
+
+
 cdef extern from *:
     """
     #define MAINSPRING_NEVER INT64_MAX
@@ -91,6 +95,15 @@ cdef inline void shard_lock(Shard* shard) noexcept nogil:
     pthread_mutex_lock(&shard.lock)
     if unlikely(shard.holds != NULL):
         shard.held_from = hold_now()
+
+
+# False where somebody holds it.
+cdef inline bint shard_try(Shard* shard) noexcept nogil:
+    if pthread_mutex_trylock(&shard.lock) != 0:
+        return False
+    if unlikely(shard.holds != NULL):
+        shard.held_from = hold_now()
+    return True
 
 
 cdef inline void shard_unlock(Shard* shard) noexcept nogil:
