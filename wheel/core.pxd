@@ -1,10 +1,15 @@
 """All 256 shards under one clock.
 
-A drain excludes other drains; all else meets only at one shard's lock, for one piece of work at a time.
+All work meets only at one shard's lock, for one piece of work at a time.
 
     if core_open(&core, now) == NO_MEMORY: ...
     code = drain_second(&core, core.now + 1, clock, &output)    # WHOLE, FULL, NO_MEMORY or WRONG_SECOND
     core_close(&core)                                           # also after a failed core_open
+
+Any number of threads may drain one second, each into its own output: each claims the next shard that nobody
+has, one that was left half drained first. FULL and NO_MEMORY are about the caller's own output and shard.
+WHOLE says that every shard has given its runs, to whichever thread: one that finds nothing left to claim waits
+for the others, or for what they leave half drained. The second that was completed last is WHOLE at once.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -18,9 +23,35 @@ from mainspring.wheel.registry cimport Registry
 from mainspring.wheel.shard cimport Shard
 
 
+cdef extern from "<pthread.h>" nogil:
+    ctypedef struct pthread_cond_t:
+        pass
+    int pthread_cond_init(pthread_cond_t* condition, const void* attributes)
+    int pthread_cond_destroy(pthread_cond_t* condition)
+    int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex)
+    int pthread_cond_broadcast(pthread_cond_t* condition)
+
+
 cdef enum:
     WRONG_SECOND = 3        # beside the codes of drain.pxd
     NOT_ARMED = 4
+    CLAIMED = 5
+    AWAIT_OTHERS = 6
+
+
+# The shards of the second after `now`: each is fresh, claimed by a thread, left half drained, or done.
+ctypedef struct Claims:
+    pthread_mutex_t lock    # outermost: never taken while a shard's lock is held
+    pthread_cond_t moved    # a shard was given back
+    uint32_t fresh          # this one and those after it
+    uint32_t busy           # how many are claimed
+    uint32_t left_count
+    bint left[256]
+
+
+ctypedef struct Claim:
+    uint32_t shard
+    uint32_t stride
 
 
 ctypedef struct Core:
@@ -31,10 +62,10 @@ ctypedef struct Core:
     Registry crons          # CronGroup*, owned by the Wheel
     Envelope envelope
     Holds holds             # of all shards' locks, while they are timed
-    pthread_mutex_t drain_lock
+    Claims claims
+    int64_t opened
     int64_t now             # newest second drained by every shard
     int64_t window
-    uint32_t next_shard     # the one a half-drained second goes on with
 
 
 cdef int core_open(Core* core, int64_t now) noexcept nogil

@@ -17,14 +17,13 @@ from mainspring.wheel.holds cimport holds_clear
 from mainspring.wheel.index cimport index_bytes, index_find, index_presize
 from mainspring.wheel.memory cimport (
     DONE, NO_MEMORY, memory_give, memory_take_blocks, pthread_mutex_destroy, pthread_mutex_init,
-    pthread_mutex_lock, pthread_mutex_unlock, source_bytes, source_close, source_open,
-    source_prepare,
+    pthread_mutex_lock, pthread_mutex_unlock, source_bytes, source_close, source_open, source_prepare,
 )
 from mainspring.wheel.records cimport LAST_NEXT, Record, record_at
 from mainspring.wheel.registry cimport registry_close, registry_get
 from mainspring.wheel.shard cimport (
-    NEVER, SHARDS, Shard, due_of, owed, shard_clear, shard_close, shard_lock, shard_open,
-    shard_unlock, stands_at,
+    NEVER, SHARDS, Shard, due_of, owed, shard_clear, shard_close, shard_lock, shard_open, shard_unlock,
+    stands_at,
 )
 from mainspring.wheel.slab cimport NONE, slab_reserve
 
@@ -34,8 +33,9 @@ cdef int core_open(Core* core, int64_t now) noexcept nogil:
     memset(core, 0, sizeof(Core))
     source_open(&core.source)
     evacuations_open(&core.evacuations)
-    pthread_mutex_init(&core.drain_lock, NULL)
-    core.now = now
+    pthread_mutex_init(&core.claims.lock, NULL)
+    pthread_cond_init(&core.claims.moved, NULL)
+    core.now = core.opened = now
     core.shards = <Shard*>memory_take_blocks(SHARDS * sizeof(Shard))
     if core.shards == NULL:
         return NO_MEMORY
@@ -57,11 +57,82 @@ cdef void core_close(Core* core) noexcept nogil:
     registry_close(&core.crons)
     evacuations_close(&core.evacuations)
     source_close(&core.source)
-    pthread_mutex_destroy(&core.drain_lock)
+    pthread_cond_destroy(&core.claims.moved)
+    pthread_mutex_destroy(&core.claims.lock)
 
 
 cdef inline uint32_t find(const Shard* shard, int64_t job_id) noexcept nogil:
     return index_find(shard.index, &shard.records, job_id, xxh64_i64(job_id))
+
+
+# ------------------------------------------------------------------ who drains which shard of a second
+
+
+# A shard that was left half drained goes on before a new one is begun. NONE: all are taken or done.
+cdef uint32_t next_shard(Claims* claims) noexcept nogil:
+    cdef uint32_t number
+    if claims.left_count:
+        for number in range(SHARDS):
+            if claims.left[number]:
+                claims.left[number] = False
+                claims.left_count -= 1
+                return number
+    if claims.fresh == SHARDS:
+        return NONE
+    claims.fresh += 1
+    return claims.fresh - 1
+
+
+cdef int try_claim(Core* core, int64_t second, Claim* claim) noexcept nogil:
+    if core.now >= second:
+        return WHOLE
+    claim.shard = next_shard(&core.claims)
+    if claim.shard == NONE:
+        return AWAIT_OTHERS
+    core.claims.busy += 1
+    # The shards that this thread will probably get after it.
+    claim.stride = core.claims.busy
+    return CLAIMED
+
+
+# CLAIMED, or WHOLE when the others have done the rest; what they leave half drained is claimed in its turn.
+cdef int claim_next(Core* core, int64_t second, Claim* claim) noexcept nogil:
+    cdef int code
+    pthread_mutex_lock(&core.claims.lock)
+    code = try_claim(core, second, claim)
+    while code == AWAIT_OTHERS:
+        pthread_cond_wait(&core.claims.moved, &core.claims.lock)
+        code = try_claim(core, second, claim)
+    pthread_mutex_unlock(&core.claims.lock)
+    return code
+
+
+# True when that was the last one, which makes the second whole.
+cdef bint give_back(Core* core, int64_t second, uint32_t shard, int code) noexcept nogil:
+    cdef Claims* claims = &core.claims
+    cdef bint whole
+    pthread_mutex_lock(&claims.lock)
+    claims.busy -= 1
+    if code != WHOLE:
+        claims.left[shard] = True
+        claims.left_count += 1
+    whole = claims.fresh == SHARDS and claims.busy == 0 and claims.left_count == 0
+    if whole:
+        claims.fresh, core.now = 0, second
+    pthread_cond_broadcast(&claims.moved)
+    pthread_mutex_unlock(&claims.lock)
+    return whole
+
+
+cdef bint may_drain(Core* core, int64_t second) noexcept nogil:
+    cdef bint right
+    pthread_mutex_lock(&core.claims.lock)
+    right = second == core.now + 1 or core.opened < second == core.now
+    pthread_mutex_unlock(&core.claims.lock)
+    return right
+
+
+# ------------------------------------------------------------------------------------ draining a second
 
 
 cdef inline Shard* shard_or_null(Core* core, uint32_t number) noexcept nogil:
@@ -69,9 +140,9 @@ cdef inline Shard* shard_or_null(Core* core, uint32_t number) noexcept nogil:
 
 
 # What the shards that come next will be waited for is asked for while this one is drained.
-cdef inline void foresee(Core* core, uint32_t number, DrainOrder* order) noexcept nogil:
-    cdef Shard* second_next = shard_or_null(core, number + 2)
-    order.following = shard_or_null(core, number + 1)
+cdef inline void foresee(Core* core, const Claim* claim, DrainOrder* order) noexcept nogil:
+    cdef Shard* second_next = shard_or_null(core, claim.shard + 2 * claim.stride)
+    order.following = shard_or_null(core, claim.shard + claim.stride)
     if order.following != NULL:
         foresee_list(order.following, order.second)
     if second_next != NULL:
@@ -90,32 +161,31 @@ cdef int drain_shard(Core* core, Shard* shard, DrainOrder* order, Output* output
 
 
 cdef int drain_shards(Core* core, DrainOrder* order, Output* output) noexcept nogil:
+    cdef Claim claim
     cdef int code
-    if order.second != core.now + 1:
-        return WRONG_SECOND
-    output_begin(output, order.second)
-    while core.next_shard < SHARDS:
-        foresee(core, core.next_shard, order)
-        code = drain_shard(core, &core.shards[core.next_shard], order, output)
+    while claim_next(core, order.second, &claim) == CLAIMED:
+        foresee(core, &claim, order)
+        code = drain_shard(core, &core.shards[claim.shard], order, output)
+        if give_back(core, order.second, claim.shard, code):
+            evacuation_work(&core.evacuations, core.shards, &core.source, ROWS_A_SECOND)
         if code != WHOLE:
             return code
-        core.next_shard += 1
-    core.next_shard, core.now = 0, order.second
-    evacuation_work(&core.evacuations, core.shards, &core.source, ROWS_A_SECOND)
     return WHOLE
 
 
 cdef int drain_second(Core* core, int64_t second, int64_t now, Output* output) noexcept nogil:
     cdef DrainOrder order
-    cdef int code
+    if not may_drain(core, second):
+        return WRONG_SECOND
     memset(&order, 0, sizeof(DrainOrder))
     order.second, order.now, order.window = second, now, core.window
     order.missed = now - second > MISSED_AFTER_S
     order.envelope, order.routes = &core.envelope, &core.routes
-    pthread_mutex_lock(&core.drain_lock)
-    code = drain_shards(core, &order, output)
-    pthread_mutex_unlock(&core.drain_lock)
-    return code
+    output_begin(output, second)
+    return drain_shards(core, &order, output)
+
+
+# ------------------------------------------------------------------------------------- all the rest
 
 
 # Three roots of the share on top: so many more than its share a shard gets once in a thousand loads.
@@ -184,14 +254,17 @@ cdef size_t bytes_of(Core* core) noexcept nogil:
     return total
 
 
+# Between two shards of a drain, never amid one.
 cdef void clear_all(Core* core) noexcept nogil:
     cdef int s
-    pthread_mutex_lock(&core.drain_lock)
+    pthread_mutex_lock(&core.claims.lock)
+    while core.claims.busy:
+        pthread_cond_wait(&core.claims.moved, &core.claims.lock)
     for s in range(SHARDS):
         shard_lock(&core.shards[s])
         shard_clear(&core.shards[s])
         shard_unlock(&core.shards[s])
-    pthread_mutex_unlock(&core.drain_lock)
+    pthread_mutex_unlock(&core.claims.lock)
 
 
 # A hold that is under way was not begun with a look at the clock, so the switch waits for its end.

@@ -70,27 +70,6 @@ def test_steady_jobs_run_once_a_period_while_others_are_edited_and_swept() -> No
     assert faults(wheel) == {}
 
 
-def test_two_threads_that_drain_share_the_seconds() -> None:
-    wheel = Wheel(NOW)
-    put(wheel, *(every(i, 1) for i in range(1000)))
-    given: list[int] = []
-
-    def take() -> None:
-        frames = Frames(capacity=2**20)
-        while wheel.now < NOW + 100:
-            frames.reset(0)
-            try:
-                wheel.drain(wheel.now + 1, wheel.now + 1, frames)
-            except ValueError:
-                continue  # the other thread took that second
-            given.append(len(frames))
-
-    together(take, take)
-    assert len(given) == wheel.now - NOW >= 100
-    assert set(given) == {1000}
-    assert faults(wheel) == {}
-
-
 def test_loading_from_two_threads_gives_all_jobs() -> None:
     wheel = Wheel(NOW)
     halves = [batch(wheel, [Change(every(i, 60)) for i in range(first, 40_000, 2)]) for first in (0, 1)]
