@@ -9,7 +9,8 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 INSTALLED := $(VENV)/.installed
 TOOLS     := $(VENV)/.tools
 
-SOURCES := $(wildcard wheel/*.pyx wheel/*.pxd wheel/*.h changelog_tailer/*.pyx changelog_tailer/*.pxd)
+SOURCES := $(wildcard wheel/*.pyx wheel/*.pxd wheel/*.h changelog_tailer/*.pyx changelog_tailer/*.pxd \
+	loadtest/*.pyx)
 
 .DEFAULT_GOAL := help
 .PHONY: help install build demo test check format bench sanitize dist clean
@@ -70,4 +71,4 @@ dist: install ## build the sdist and the wheel
 	$(BIN)/python -m build --outdir dist
 
 clean: ## remove everything that was built
-	rm -rf build dist *.egg-info $(VENV) .mainspring wheel/*.so changelog_tailer/*.so
+	rm -rf build dist *.egg-info $(VENV) .mainspring wheel/*.so changelog_tailer/*.so loadtest/*.so

@@ -23,6 +23,7 @@ from mainspring.loadtest.draining import firing_phase, herd_phase
 from mainspring.loadtest.editing import edits_phase, watchdog_phase
 from mainspring.loadtest.lasting import compared, edited_load_phase, lasting_phase
 from mainspring.loadtest.loading import load_2_threads_phase, load_phase
+from mainspring.loadtest.machine import machine_phase
 from mainspring.loadtest.plan import Figures, Phase, Plan, Tell
 from mainspring.loadtest.ticking import ticks_phase
 from mainspring.loadtest.wheel_figures import as_json, as_table
@@ -31,6 +32,7 @@ JOBS_MAX: Final = 50_000_000
 """The texts of more would not fit the 32-bit offsets of one batch."""
 
 PHASES: Final[dict[str, Sequence[Phase]]] = {
+    "machine": (machine_phase,),
     "load": (load_phase, load_2_threads_phase),
     "firing": (firing_phase,),
     "ticks": (ticks_phase,),

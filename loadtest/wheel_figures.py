@@ -20,6 +20,8 @@ class Figure:
 FIGURES: Final = (
     Figure("jobs", "interval jobs, the mix of a product that monitors", 0),
     Figure("uuid_keys", "each job has a UUID for its key"),
+    Figure("memory_chain_ns", "the machine: a random read of 1 GiB, each after the one before", 0),
+    Figure("memory_random_ns", "the same, reads side by side"),
     Figure("bytes_per_job", "resident growth by a fresh load"),
     Figure("accounted_bytes_per_job", "of which the wheel knows"),
     Figure("huge_pages", "more than half of that lies on huge pages"),

@@ -1,9 +1,12 @@
 """The load test of the wheel: the fleet it measures with, its phases apart, and what it prints."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from command_line import Ended, mainspring
 from failing_phases import dying, raising
+from numpy.typing import NDArray
 
 from mainspring.loadtest.apart import PhaseFailed, run_apart
 from mainspring.loadtest.fleet import (
@@ -15,6 +18,8 @@ from mainspring.loadtest.fleet import (
     payload_bytes,
     replaced_in,
 )
+from mainspring.loadtest.machine import huge_area
+from mainspring.loadtest.memory_walk import chained, scattered
 from mainspring.loadtest.plan import Plan
 from mainspring.wheel import Frames, shard_of
 
@@ -23,6 +28,7 @@ PROMISED = {
     "jobs", "bytes_per_job", "bytes_per_job_after_edits", "touch_s", "load_s", "load_2_threads_s", "rearm_ns",
     "fire_ns", "huge_pages", "tick_p50_ms", "tick_p999_ms", "lock_hold_p999_us", "herd_s", "edit_ns",
     "edit_batch_ns", "edit_grouped_ns", "delete_ns", "watchdog_shard_ms",
+    "memory_chain_ns", "memory_random_ns",
 }  # fmt: skip
 
 
@@ -90,3 +96,27 @@ def test_edits_turn_by_turn_end_where_the_fresh_load_of_the_same_begins() -> Non
         assert wheel.drain(wheel.now + 1, wheel.now + 1, frames)
         runs.append(sorted(bytes(frames.frame(i)).split(b"\r\n", 1)[1] for i in range(len(frames))))
     assert runs[0] == runs[1] != []
+
+
+def walked(state: int, reads: int) -> int:
+    for _ in range(reads):
+        state = (state * 6_364_136_223_846_793_005 + 1_442_695_040_888_963_407) % 2**64
+    return state
+
+
+@pytest.mark.parametrize("walk", [chained, scattered])
+def test_a_walk_takes_as_many_steps_as_it_is_asked_for(
+    walk: Callable[[NDArray[np.uint64], int], int],
+) -> None:
+    area = huge_area(2**22)
+    assert (area.nbytes, area.ctypes.data % 2**21, int(area.sum())) == (2**22, 0, 0)
+    for reads in (0, 1, 1000):
+        assert walk(area, reads) == walked(1, reads)
+    with pytest.raises(ValueError, match="two lines"):
+        walk(area[:15], 1)
+
+
+def test_a_chained_walk_goes_where_what_it_reads_tells_it() -> None:
+    area = np.full(2**10, 5, np.uint64)
+    assert chained(area, 1) == walked(1 + 5, 1)
+    assert scattered(area, 1) == walked(1, 1) + 5
