@@ -8,8 +8,8 @@ All work meets only at one shard's lock, for one piece of work at a time.
 
 Any number of threads may drain one second, each into its own output: each claims the next shard that nobody
 has, one that was left half drained first. FULL and NO_MEMORY are about the caller's own output and shard.
-WHOLE says that every shard has given its runs, to whichever thread: one that finds nothing left to claim waits
-for the others, or for what they leave half drained. The second that was completed last is WHOLE at once.
+WHOLE says that every shard has given its runs, to whichever thread: one that finds nothing left to claim
+waits for the others, or for what they leave half drained. The second completed last is WHOLE at once.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t

@@ -7,8 +7,8 @@
     # WHOLE: the shard has drained the second.  FULL: empty the output, then go on at the same place.
 
 A piece is at most 512 entries, so no lock is held for long, whatever comes due at once. Entries go in the
-order of their list, and the list itself remembers how far it got. NO_MEMORY leaves all as it was for the entry
-that it met; those before it are done, and their runs stand in the output.
+order of their list, and the list itself remembers how far it got. NO_MEMORY leaves all as it was for the
+entry that it met; those before it are done, and their runs stand in the output.
 
 The first misses of a shard would be waited for one after the other. So, while a shard is drained,
 

@@ -1,16 +1,16 @@
 """The drain of a shard. drain.pxd says what it promises.
 
-Entries pass through in a row, each in three steps some entries apart: its record is asked for, its next
-instant worked out and the list and blob it will touch asked for, and its run given and it moved on. So the
-waits for memory of some dozens of entries overlap. What an entry may need is reserved in the second step; the
-third cannot fail, but for want of room in the output, and then nothing has changed.
+Entries pass through in a row, each in three steps some entries apart: its record is asked for; its next
+instant is worked out, and the list and blob it will touch are asked for; its run is given and it moves on.
+So the waits for memory of some dozens of entries overlap. What an entry may need is reserved in the second
+step; the third cannot fail, but for want of room in the output, and then nothing has changed.
 """
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint32_t, uint64_t
 
 from mainspring.wheel.audit cimport FAULT_DOUBLED, FAULT_ORPHAN, FAULT_WRONG_SLOT
 from mainspring.wheel.blobs cimport blob_at
-from mainspring.wheel.far cimport far_drop, far_find, far_head
+from mainspring.wheel.far cimport far_drop, far_find, far_head, far_reserve
 from mainspring.wheel.edit cimport settle_extra
 from mainspring.wheel.frames cimport (
     SKIP_LATEST, SKIP_NONE, SKIP_WINDOW, Output, RouteText, Run, write_run,
@@ -27,7 +27,7 @@ from mainspring.wheel.shard cimport (
     HORIZON, HOUR, HOUR_SHIFT, NEVER, NO_EXTRA, Shard, arm, due_of, hour_of, is_near, next_of, once_at,
     owed_after, rare_of, schedule_of, shard_reserve, shard_try, shard_unlock,
 )
-from mainspring.wheel.slab cimport NONE
+from mainspring.wheel.slab cimport NONE, slab_reserve
 
 
 cdef extern from *:
@@ -175,15 +175,18 @@ cdef inline bint surely_skipped(const Record* record, int64_t next, const DrainO
     return catch_up_of(record) == CATCH_UP_NONE
 
 
+# A small blob lies on one line or on two, as it happens; asking for one twice costs less than a wrong guess.
 cdef inline const uint8_t* ask_blob(const Shard* shard, const Record* record) noexcept nogil:
-    cdef uint32_t lines = (record.flags & LINES_MASK) >> LINES_SHIFT
+    cdef uint32_t last = ((record.flags & LINES_MASK) >> LINES_SHIFT) - 1
     cdef const uint8_t* at
     cdef uint32_t i
     if record.blob == NONE:
         return NULL
     at = <const uint8_t*>blob_at(&shard.blobs, record.blob)
-    for i in range(lines):
+    prefetch(at)
+    for i in range(1, last):
         prefetch(at + (i << 6))
+    prefetch(at + (last << 6))
     return at
 
 
@@ -197,7 +200,9 @@ cdef inline void ask_target(const Shard* shard, DrainOrder* order, int64_t next)
 
 # Room for the moves of all entries between here and the third step.
 cdef inline int reserve_moves(Shard* shard, int64_t next) noexcept nogil:
-    return shard_reserve(shard, SOON + 1, 0 if is_near(shard, next) else SOON + 1)
+    if slab_reserve(&shard.chunks, SOON + 1) == NO_MEMORY:
+        return NO_MEMORY
+    return DONE if is_near(shard, next) else far_reserve(&shard.far, SOON + 1)
 
 
 # Works out where the next entry goes, and asks for what that takes.

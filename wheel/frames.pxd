@@ -14,7 +14,7 @@ Template, and copied in pieces of 32 bytes.
 
 from libc.stdint cimport INT64_MIN, int64_t, uint8_t, uint32_t, uint64_t
 
-from mainspring.wheel.memory cimport unlikely
+from mainspring.wheel.memory cimport prefetch_write, unlikely
 from mainspring.wheel.text cimport (
     UUID_TEXT, NumberText, number_text, put_bytes, put_number, put_pieces, put_uuid, write_number,
 )
@@ -24,6 +24,8 @@ cdef enum:
     # No frame is longer: 64 KiB of payload, an escaped key of 1,530, route and reply of 128, instance of 64.
     FRAME_MAX = 69632
     LINE_MAX = 66           # of the first line without its route, and of the end of the frame; generous
+    ROOM_AHEAD = 512
+    ROOM_LINES = 6          # as many as a usual frame has
     SKIP_WINDOW = 0
     SKIP_LATEST = 1
     SKIP_NONE = 2
@@ -102,7 +104,9 @@ cdef inline uint32_t subject_bytes(const Run* run, const NumberText* id) noexcep
     return UUID_TEXT if run.uuid_key else run.key_bytes
 
 
-cdef inline uint32_t body_bytes(const Template* template, const Run* run, const NumberText* id) noexcept nogil:
+cdef inline uint32_t body_bytes(
+    const Template* template, const Run* run, const NumberText* id,
+) noexcept nogil:
     cdef uint32_t data = run.data_bytes if run.data != NULL else 1 - DATA_BYTES
     return template.body_bytes + id.bytes + subject_bytes(run, id) + data
 
@@ -144,6 +148,13 @@ cdef inline void note_run(Output* output, const Run* run, char* end) noexcept no
     output.count += 1
 
 
+# Writing waits for the lines of the buffer, which another frame's data has driven out of the nearest cache.
+cdef inline void ask_room(const char* to) noexcept nogil:
+    cdef int line
+    for line in range(ROOM_LINES):
+        prefetch_write(to + ROOM_AHEAD + (line << 6))
+
+
 cdef inline bint write_run(Output* output, const Envelope* envelope, const Run* run) noexcept nogil:
     cdef Template* template = &output.template
     cdef char* to = output.bytes + output.used
@@ -158,6 +169,7 @@ cdef inline bint write_run(Output* output, const Envelope* envelope, const Run* 
         return False
     if unlikely(output.used + run.route.bytes + LINE_MAX + total > output.capacity):
         return False
+    ask_room(to)
     to = put_line(to, run.route, output.first + output.count, headers, total)
     to = put_pieces(to, template.start, template.start_bytes)
     to = put_number(to, &id)

@@ -52,7 +52,7 @@ cdef char* write_time(char* to, int64_t instant) noexcept nogil
 # ---------------------------------------------------------------------------------------- numbers
 
 
-# Splits four digits, two digits and single digits in all lanes at once; the products are exact for numbers of
+# Splits fours, twos and single digits in all lanes at once; the products are exact for numbers of
 # that many digits.
 cdef inline uint64_t eight_digits(uint64_t number) noexcept nogil:
     cdef uint64_t fours = number // 10_000 | (number % 10_000) << 32
