@@ -12,15 +12,16 @@ from mainspring.wheel.faults cimport inflict
 from mainspring.wheel.frames cimport Output
 from mainspring.wheel.hash cimport xxh64_i64
 from mainspring.wheel.index cimport index_bytes, index_find, index_presize
+from mainspring.wheel.lookup cimport armed_instant
 from mainspring.wheel.memory cimport (
     DONE, NO_MEMORY, memory_give, memory_take_blocks, prefetch, prefetch_write, pthread_mutex_destroy,
     pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock, source_bytes, source_close, source_open,
     source_prepare,
 )
-from mainspring.wheel.records cimport LAST_NEXT, Record, record_at
+from mainspring.wheel.records cimport record_at
 from mainspring.wheel.registry cimport registry_close, registry_get
 from mainspring.wheel.shard cimport (
-    HORIZON, NEVER, SHARDS, Shard, due_of, owed, shard_clear, shard_close, shard_open, stands_at,
+    HORIZON, NEVER, SHARDS, Shard, shard_clear, shard_close, shard_open, stands_at,
 )
 from mainspring.wheel.slab cimport NONE, slab_reserve
 
@@ -135,14 +136,10 @@ cdef int reserve_jobs(Core* core, uint64_t jobs) noexcept nogil:
 cdef int64_t armed_for(Shard* shard, int64_t job_id) noexcept nogil:
     cdef int64_t due = NEVER
     cdef uint32_t number
-    cdef Record* record
     pthread_mutex_lock(&shard.lock)
     number = find(shard, job_id)
     if number != NONE:
-        record = record_at(&shard.records, number)
-        if record.next:
-            # Beyond 136 years the entry stands at the end of time, and the schedule knows better.
-            due = owed(shard, record) if record.next == LAST_NEXT else due_of(shard, record)
+        due = armed_instant(shard, record_at(&shard.records, number))
     pthread_mutex_unlock(&shard.lock)
     return due
 
