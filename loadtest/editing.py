@@ -22,12 +22,13 @@ _SWEPT: Final = 64
 
 
 def edits_phase(plan: Plan, tell: Tell) -> Figures:
-    """Random jobs get another interval and a payload of another size; then some are deleted."""
+    """Random jobs are looked up, get another interval and size of payload; then some are deleted."""
     fleet = Fleet(plan.jobs, uuid_keys=plan.uuid_keys)
     wheel = loaded(fleet)
     drain_for(wheel, Frames(), WARM_UP_S)
     tell(0.5)
     return {
+        "lookup_ns": _lookup_ns(wheel, fleet, salt=5),
         "edit_ns": _apply_ns(wheel, fleet, 1, _SINGLES, salt=1),
         "edit_batch_ns": _apply_ns(wheel, fleet, BATCH, _BATCHES, salt=2),
         "edit_grouped_ns": _apply_ns(wheel, fleet, GROUP, _GROUPS, salt=3),
@@ -56,6 +57,11 @@ def _delete_ns(wheel: Wheel, fleet: Fleet, salt: int) -> float:
     rows = fleet.updates(ids, salt)
     rows["op"] = OP_DELETE
     return _each_ns(wheel, rows, fleet.texts, 1)
+
+
+def _lookup_ns(wheel: Wheel, fleet: Fleet, salt: int) -> float:
+    ids = np.random.default_rng(salt).integers(0, fleet.jobs, (_GROUPS, GROUP))
+    return timed(lambda: [wheel.next_dues(group) for group in ids]) / ids.size * 1e9
 
 
 def _each_ns(wheel: Wheel, rows: NDArray[np.void], texts: bytes, size: int) -> float:

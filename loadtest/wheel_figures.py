@@ -57,6 +57,7 @@ FIGURES: Final = (
     Figure("edit_batch_ns", "one of 32 edits a call", 0),
     Figure("edit_grouped_ns", "one of 65,536 edits a call", 0),
     Figure("delete_ns", "one delete a call", 0),
+    Figure("lookup_ns", "one of 65,536 jobs looked up a call", 0),
     Figure("watchdog_shard_ms", "one shard proved and healed: median", 2),
     Figure("watchdog_shard_max_ms", "the longest", 2),
 )

@@ -1,13 +1,13 @@
-"""A batch of changes: judged whole, then applied in waves of 32 rows.
+"""A batch of changes: judged whole, sorted by shard, and applied in waves of 32 rows.
 
     refusal = batch_refusal(&batch, &row)               # before anything: REFUSED_... and the row it is about
     code = batch_apply(&batch, shards, source, &evacuations)    # NO_MEMORY: `applied` says how far it came
 
-What an edit costs is waiting for memory: the index, the record, its entry, its blob, one after the other. A
-wave goes over its rows once for each of these and only asks for the lines, so that the waits of its rows
-overlap; then it applies them. Rows of one shard that stand side by side share a lock hold, and a large batch
-is sorted by shard first. Rows of one job keep their order. A retry after NO_MEMORY is safe: what was applied
-is not newer the second time.
+What an edit costs is waiting for memory: the index, the record, its entry, its blob, one after the other. The
+rows are sorted by shard and go in waves; a wave goes over its rows once for each of these and only asks for
+the lines, so that the waits of its rows overlap; then it applies them, all under one hold of its shards' locks
+(wave.pxd, foresee.pxd). Rows of one job keep their order. A retry after NO_MEMORY is safe: what was applied is
+not newer the second time.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -19,8 +19,7 @@ from mainspring.wheel.shard cimport Shard
 
 
 cdef enum:
-    WAVE = 32
-    SORTED_FROM = 512       # smaller batches keep their order: sorting would cost more than it saves
+    SIZED_FROM = 512        # rows; a smaller batch is no load, for which indexes would be sized beforehand
 
 
 cdef enum:
@@ -43,7 +42,7 @@ ctypedef struct Batch:
     uint64_t texts_bytes
     uint32_t routes         # numbers given out so far
     uint32_t crons
-    uint32_t first_shard    # of a sorted batch; threads that begin apart do not wait for each other
+    uint32_t first_shard    # the batch begins with; threads that begin apart do not wait for each other
     Evacuations* evacuations
     uint64_t applied
     uint64_t changed

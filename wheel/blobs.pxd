@@ -77,6 +77,8 @@ cdef inline bint blobs_stale(const Blobs* blobs) noexcept nogil:
     return blobs.dead_bytes > PAGE_BYTES and blobs.dead_bytes * 8 > blobs.live_bytes + blobs.dead_bytes
 
 
+# Asks for the blob that the next take of this size will give.
+cdef void blobs_foresee(const Blobs* blobs, uint32_t size) noexcept nogil
 cdef void blobs_age(Blobs* blobs) noexcept nogil
 cdef void blobs_open(Blobs* blobs, PageSource* source) noexcept nogil
 cdef void blobs_close(Blobs* blobs) noexcept nogil

@@ -5,6 +5,7 @@ from libc.string cimport memset
 
 from mainspring.wheel.memory cimport (
     DONE, NO_MEMORY, PageSource, memory_give, memory_take, memory_widen, page_give, page_take,
+    prefetch_write,
 )
 from mainspring.wheel.slab cimport NONE, slab_close, slab_give, slab_open, slab_reserve, slab_take
 
@@ -139,6 +140,15 @@ cdef uint32_t take_small(Blobs* blobs, uint32_t units) noexcept nogil:
     blob = blobs.tail
     blobs.tail += units
     return blob
+
+
+# Without a free one it is cut behind the last, whose memory is at hand.
+cdef void blobs_foresee(const Blobs* blobs, uint32_t size) noexcept nogil:
+    cdef uint32_t units = units_of(size)
+    if units > SMALL_UNITS or blobs.free[units] == NONE:
+        return
+    prefetch_write(blob_at(blobs, blobs.free[units]))
+    prefetch_write(blob_at(blobs, blobs.free[units]) + size - 1)
 
 
 cdef uint32_t take_large(Blobs* blobs, uint32_t size) noexcept nogil:

@@ -15,15 +15,15 @@ from mainspring.wheel.frames cimport Output, output_begin
 from mainspring.wheel.hash cimport xxh64_i64
 from mainspring.wheel.holds cimport holds_clear
 from mainspring.wheel.index cimport index_bytes, index_find, index_presize
+from mainspring.wheel.lookup cimport armed_instant
 from mainspring.wheel.memory cimport (
     DONE, NO_MEMORY, memory_give, memory_take_blocks, pthread_mutex_destroy, pthread_mutex_init,
     pthread_mutex_lock, pthread_mutex_unlock, source_bytes, source_close, source_open, source_prepare,
 )
-from mainspring.wheel.records cimport LAST_NEXT, Record, record_at
+from mainspring.wheel.records cimport record_at
 from mainspring.wheel.registry cimport registry_close, registry_get
 from mainspring.wheel.shard cimport (
-    NEVER, SHARDS, Shard, due_of, owed, shard_clear, shard_close, shard_lock, shard_open, shard_unlock,
-    stands_at,
+    NEVER, SHARDS, Shard, shard_clear, shard_close, shard_lock, shard_open, shard_unlock, stands_at,
 )
 from mainspring.wheel.slab cimport NONE, slab_reserve
 
@@ -212,14 +212,10 @@ cdef int reserve_jobs(Core* core, uint64_t jobs) noexcept nogil:
 cdef int64_t armed_for(Shard* shard, int64_t job_id) noexcept nogil:
     cdef int64_t due = NEVER
     cdef uint32_t number
-    cdef Record* record
     shard_lock(shard)
     number = find(shard, job_id)
     if number != NONE:
-        record = record_at(&shard.records, number)
-        if record.next:
-            # Beyond 136 years the entry stands at the end of time, and the schedule knows better.
-            due = owed(shard, record) if record.next == LAST_NEXT else due_of(shard, record)
+        due = armed_instant(shard, record_at(&shard.records, number))
     shard_unlock(shard)
     return due
 

@@ -54,13 +54,16 @@ cdef enum:
     LATE_ONCE_MAX_S = 86400 # a one-shot committed later than this after its instant does not run
 
 
-# `hash` is the id's.
+# `hash` is the id's; `guess` what index_guess said of it since the lock was taken, or NONE.
 cdef int apply_row(
-    Shard* shard, const Definition_t* row, const uint8_t* texts, uint64_t hash,
+    Shard* shard, const Definition_t* row, const uint8_t* texts, uint64_t hash, uint32_t guess,
 ) noexcept nogil
 
 # The instant that most rows of this kind will be armed for, cheaply; NEVER where it takes more to know.
 cdef int64_t probable_due(const Shard* shard, const Definition_t* row, uint64_t hash) noexcept nogil
+
+# How many bytes the blob of this row will probably have; its key is not looked at.
+cdef uint32_t probable_size(const Definition_t* row) noexcept nogil
 
 # Frees the record and all that belongs to it; it must be disarmed.
 cdef void forget(Shard* shard, uint32_t number) noexcept nogil

@@ -4,7 +4,7 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint16
 from libc.string cimport memcpy
 
 from mainspring.wheel.blobs cimport blob_at, blobs_fit, blobs_give, blobs_reserve, blobs_take
-from mainspring.wheel.index cimport index_find, index_insert, index_remove, index_reserve
+from mainspring.wheel.index cimport index_insert, index_remove, index_reserve, index_settle
 from mainspring.wheel.memory cimport DONE, NO_MEMORY
 from mainspring.wheel.records cimport (
     CATCH_UP_SHIFT, ENABLED, FAR, HAS_DATA, HAS_KEY, IS_RARE, KEY_IS_UUID, LAST_NEXT, LIVE, ONCE_BIAS,
@@ -15,7 +15,7 @@ from mainspring.wheel.shard cimport (
     NEVER, NO_EXTRA, Shard, arm, disarm, next_of, once_at, owed_after, rare_of, shard_reserve,
 )
 from mainspring.wheel.slab cimport NONE, slab_at, slab_give, slab_reserve, slab_take
-from mainspring.wheel.text cimport UUID_BYTES, escaped_length, is_uuid, pack_uuid, write_escaped
+from mainspring.wheel.text cimport UUID_BYTES, UUID_TEXT, escaped_length, is_uuid, pack_uuid, write_escaped
 
 
 # What a row comes to, worked out before anything is touched.
@@ -251,12 +251,12 @@ cdef int remove_job(Shard* shard, const Definition_t* row, uint32_t number) noex
 
 
 cdef int apply_row(
-    Shard* shard, const Definition_t* row, const uint8_t* texts, uint64_t hash,
+    Shard* shard, const Definition_t* row, const uint8_t* texts, uint64_t hash, uint32_t guess,
 ) noexcept nogil:
     cdef Plan plan
     cdef Record* old = NULL
     plan.hash = hash
-    plan.number = index_find(shard.index, &shard.records, row.id, plan.hash)
+    plan.number = index_settle(shard.index, &shard.records, row.id, hash, guess)
     if row.op == OP_DELETE:
         return remove_job(shard, row, plan.number)
     if plan.number != NONE:
@@ -280,6 +280,11 @@ cdef int64_t probable_due(const Shard* shard, const Definition_t* row, uint64_t 
     if row.op == OP_DELETE or row.kind != KIND_INTERVAL or not row.enabled or row.phase_s >= 0:
         return NEVER
     return grid_next(row.every_s, <int64_t>(hash % <uint64_t>row.every_s), shard.begun)
+
+
+cdef uint32_t probable_size(const Definition_t* row) noexcept nogil:
+    cdef uint32_t key_bytes = UUID_BYTES if row.key_len == UUID_TEXT else row.key_len
+    return 4 + key_bytes + row.data_len
 
 
 cdef void settle_extra(Shard* shard, uint32_t number) noexcept nogil:

@@ -1,27 +1,20 @@
 """Asking for the memory an edit will touch, a step at a time, so that the waits of many rows overlap.
 
-    foresee_shard(shard, hash)                  # no lock: computes addresses alone
-    with the shard's lock held, for each row, and each step for all rows before the next:
-        foresee_index(shard, hash)
-        foresee_record(shard, hash)
-        moves = foresee_lists(shard, hash, due) # its blob; if it moves, its entry, and the lists from and to
-        foresee_chunks(shard, hash, due)        # if it moves: the newest chunks of both lists
-        foresee_neighbour(shard, hash)          # if it moves: the record whose entry takes its place
+    with the locks of a wave held, for each errand, and each step for all errands before the next:
+        foresee_targets(&errand, &row)      # the list it goes to, and the blob it may be given
+        foresee_holdings(&errand, &row)     # after wave_ask_records: its blob, its entry, the list it leaves
+        foresee_chunks(&errand)             # the newest chunk of the list it leaves
+        foresee_neighbour(&errand)          # the record whose entry will take the place of its own
 
-A step reads only what the one before asked for. Nothing here changes anything, and nothing need be asked for:
-an edit that finds its memory far away only takes longer.
+A step reads only what the one before asked for. Nothing here changes anything but the errand, and nothing
+need be asked for: an edit that finds its memory far away only takes longer.
 """
 
-from libc.stdint cimport int64_t, uint64_t
+from mainspring.wheel.edit cimport Definition_t
+from mainspring.wheel.wave cimport Errand
 
-from mainspring.wheel.shard cimport Shard
 
-
-cdef void foresee_shard(const Shard* shard, uint64_t hash) noexcept nogil
-cdef void foresee_index(const Shard* shard, uint64_t hash) noexcept nogil
-cdef void foresee_record(const Shard* shard, uint64_t hash) noexcept nogil
-
-# `due`: the instant it will probably be armed for, NEVER for none or unknown.
-cdef bint foresee_lists(Shard* shard, uint64_t hash, int64_t due) noexcept nogil
-cdef void foresee_chunks(Shard* shard, uint64_t hash, int64_t due) noexcept nogil
-cdef void foresee_neighbour(Shard* shard, uint64_t hash) noexcept nogil
+cdef void foresee_targets(Errand* errand, const Definition_t* row) noexcept nogil
+cdef void foresee_holdings(Errand* errand, const Definition_t* row) noexcept nogil
+cdef void foresee_chunks(const Errand* errand) noexcept nogil
+cdef void foresee_neighbour(const Errand* errand) noexcept nogil

@@ -1,4 +1,4 @@
-"""From a job's id to its record: open addressing with linear probing, 5 bytes a place, at most 3/4 full.
+"""From a job's id to its record: lines of twelve places, each line one cache line, at most ten a line taken.
 
     index_open(tables)
     if index_reserve(tables, &records, hash) == NO_MEMORY: ...
@@ -6,26 +6,38 @@
     record = index_find(tables, &records, id, hash)     # NONE when there is no such job
     index_remove(tables, &records, record)
 
+A place is a record's number and one byte of the hash as a tag, so that a search reads one line, and a record
+only where it will almost surely be the right one. What finds its line full stands in a later one, and each
+line counts those that passed it: a search ends at the first line that nothing passed, and a removal takes its
+counts back along its own way. It leaves no trace, and reads no other record.
+
 A shard's index is sixteen tables that grow one by one, by a quarter: a single table that doubles would hold
-the shard's lock for milliseconds and leave half of itself empty. One byte of the hash stands beside each
-place as a tag, so that a probe reads a record only where it will almost surely be the right one. The top byte
-of the hash names the shard, the four bits below it the table, bits 8 to 39 the place, the low byte the tag.
+the shard's lock for milliseconds and leave half of itself empty. The top byte of the hash names the shard, the
+four bits below it the table, bits 8 to 39 the line, the low byte the tag.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+from mainspring.wheel.records cimport LIVE, record_at
 from mainspring.wheel.slab cimport NONE, Slab
 
 
 cdef enum:
     INDEX_TABLES = 16
+    LINE_PLACES = 12
+    LINE_FILL = 10          # places taken a line, on the average of a full table
+
+
+ctypedef struct IndexLine:
+    uint8_t tags[12]        # 0: free place
+    uint32_t passed         # entries that stand further on because this line was full
+    uint32_t records[12]
 
 
 ctypedef struct IndexTable:
-    uint32_t* records
-    uint8_t* tags           # 0: empty place
-    uint32_t size
-    uint32_t used
+    IndexLine* lines
+    uint32_t size           # in lines
+    uint32_t used           # places
 
 
 cdef inline IndexTable* table_of(const IndexTable* tables, uint64_t hash) noexcept nogil:
@@ -41,7 +53,7 @@ cdef uint32_t index_find(
 # The record of the first place with the tag of the hash, NONE without one: a guess, that reads no record.
 cdef uint32_t index_guess(const IndexTable* tables, uint64_t hash) noexcept nogil
 
-# Asks for the memory in which the search for the hash begins.
+# Asks for the line in which the search for the hash begins.
 cdef void index_foresee(const IndexTable* tables, uint64_t hash) noexcept nogil
 
 # Makes room for one more job of this hash, or for `jobs` more spread over all tables.
@@ -51,3 +63,12 @@ cdef int index_presize(IndexTable* tables, const Slab* records, uint32_t jobs) n
 cdef void index_insert(IndexTable* tables, uint64_t hash, uint32_t record) noexcept nogil
 cdef void index_remove(IndexTable* tables, const Slab* records, uint32_t record) noexcept nogil
 cdef size_t index_bytes(const IndexTable* tables) noexcept nogil
+
+
+# What index_find gives; without a search where the guess, of the same hold of the lock, was right.
+cdef inline uint32_t index_settle(
+    const IndexTable* tables, const Slab* records, int64_t id, uint64_t hash, uint32_t guess,
+) noexcept nogil:
+    if guess != NONE and record_at(records, guess).id == id and record_at(records, guess).flags & LIVE:
+        return guess
+    return index_find(tables, records, id, hash)

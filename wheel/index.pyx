@@ -1,21 +1,31 @@
 """The id index. index.pxd says what it promises.
 
-Removal shifts the entries behind the hole back instead of leaving a tombstone: the table looks as if the
-removed id had never been there, however long it lives (Knuth, TAOCP vol. 3, 6.4, algorithm R).
+The count of what passed a full line, instead of tombstones or entries that move back, is that of F14 (Bronson
+and Shi, Facebook, 2019).
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from mainspring.wheel.hash cimport xxh64_i64
-from mainspring.wheel.memory cimport DONE, NO_MEMORY, memory_give, memory_take, prefetch
+from mainspring.wheel.memory cimport (
+    DONE, NO_MEMORY, memory_give, memory_take_lines, prefetch, prefetch_write,
+)
 from mainspring.wheel.records cimport record_at
 from mainspring.wheel.slab cimport NONE, Slab
 
 
-# A product instead of a remainder lets a table have any size and keeps the order of hashes.
-cdef inline uint32_t home_of(uint64_t hash, uint32_t size) noexcept nogil:
-    return <uint32_t>((hash >> 8 & 0xFFFFFFFFULL) * size >> 32)
+cdef extern from "native.h" nogil:
+    uint32_t equal_bytes "ms_equal_bytes"(const void* sixteen, uint8_t value)
+    uint32_t lowest_bit "ms_lowest_bit"(uint32_t bits)
+
+
+# ----------------------------------------------------------------------------------------- a line
+
+
+# A bit for each place with the tag; 0 asks for the free ones. The four bytes behind the tags are left out.
+cdef inline uint32_t places_of(const IndexLine* line, uint8_t tag) noexcept nogil:
+    return equal_bytes(line.tags, tag) & ((1 << LINE_PLACES) - 1)
 
 
 cdef inline uint8_t tag_of(uint64_t hash) noexcept nogil:
@@ -23,8 +33,38 @@ cdef inline uint8_t tag_of(uint64_t hash) noexcept nogil:
     return tag if tag else 1
 
 
-cdef inline uint32_t step(uint32_t place, uint32_t size) noexcept nogil:
-    return 0 if place + 1 == size else place + 1
+cdef inline uint32_t find_in_line(
+    const IndexLine* line, const Slab* records, int64_t id, uint8_t tag,
+) noexcept nogil:
+    cdef uint32_t places = places_of(line, tag)
+    cdef uint32_t number
+    while places:
+        number = line.records[lowest_bit(places)]
+        if record_at(records, number).id == id:
+            return number
+        places &= places - 1
+    return NONE
+
+
+cdef inline uint32_t place_in_line(const IndexLine* line, uint32_t record, uint8_t tag) noexcept nogil:
+    cdef uint32_t places = places_of(line, tag)
+    while places:
+        if line.records[lowest_bit(places)] == record:
+            return lowest_bit(places)
+        places &= places - 1
+    return NONE
+
+
+# ---------------------------------------------------------------------------------------- a table
+
+
+# A product instead of a remainder lets a table have any size.
+cdef inline uint32_t home_of(uint64_t hash, uint32_t size) noexcept nogil:
+    return <uint32_t>((hash >> 8 & 0xFFFFFFFFULL) * size >> 32)
+
+
+cdef inline uint32_t step(uint32_t line, uint32_t size) noexcept nogil:
+    return 0 if line + 1 == size else line + 1
 
 
 cdef void index_open(IndexTable* tables) noexcept nogil:
@@ -34,90 +74,126 @@ cdef void index_open(IndexTable* tables) noexcept nogil:
 cdef void index_close(IndexTable* tables) noexcept nogil:
     cdef int i
     for i in range(INDEX_TABLES):
-        memory_give(tables[i].records)
-        memory_give(tables[i].tags)
+        memory_give(tables[i].lines)
     index_open(tables)
 
 
+# Every line may have been passed, so the end of the way round ends a search too.
 cdef uint32_t index_find(
     const IndexTable* tables, const Slab* records, int64_t id, uint64_t hash,
 ) noexcept nogil:
     cdef const IndexTable* table = table_of(tables, hash)
-    cdef uint8_t tag = tag_of(hash)
-    cdef uint32_t place
-    if table.used == 0:
-        return NONE
-    place = home_of(hash, table.size)
-    while table.tags[place]:
-        if table.tags[place] == tag and record_at(records, table.records[place]).id == id:
-            return table.records[place]
-        place = step(place, table.size)
+    cdef uint32_t at = home_of(hash, table.size)
+    cdef uint32_t number, i
+    for i in range(table.size):
+        number = find_in_line(&table.lines[at], records, id, tag_of(hash))
+        if number != NONE or table.lines[at].passed == 0:
+            return number
+        at = step(at, table.size)
     return NONE
 
 
 cdef uint32_t index_guess(const IndexTable* tables, uint64_t hash) noexcept nogil:
     cdef const IndexTable* table = table_of(tables, hash)
-    cdef uint8_t tag = tag_of(hash)
-    cdef uint32_t place
-    if table.used == 0:
-        return NONE
-    place = home_of(hash, table.size)
-    while table.tags[place]:
-        if table.tags[place] == tag:
-            return table.records[place]
-        place = step(place, table.size)
+    cdef uint32_t at = home_of(hash, table.size)
+    cdef uint32_t places, i
+    for i in range(table.size):
+        places = places_of(&table.lines[at], tag_of(hash))
+        if places:
+            return table.lines[at].records[lowest_bit(places)]
+        if table.lines[at].passed == 0:
+            break
+        at = step(at, table.size)
     return NONE
 
 
 cdef void index_foresee(const IndexTable* tables, uint64_t hash) noexcept nogil:
     cdef const IndexTable* table = table_of(tables, hash)
-    cdef uint32_t place = home_of(hash, table.size)
-    if table.used:
-        prefetch(&table.tags[place])
-        prefetch(&table.records[place])
+    if table.size:
+        prefetch_write(&table.lines[home_of(hash, table.size)])
 
 
 cdef void put(IndexTable* table, uint64_t hash, uint32_t record) noexcept nogil:
-    cdef uint32_t place = home_of(hash, table.size)
-    while table.tags[place]:
-        place = step(place, table.size)
-    table.tags[place] = tag_of(hash)
-    table.records[place] = record
+    cdef uint32_t at = home_of(hash, table.size)
+    cdef uint32_t place
+    while places_of(&table.lines[at], 0) == 0:
+        table.lines[at].passed += 1
+        at = step(at, table.size)
+    place = lowest_bit(places_of(&table.lines[at], 0))
+    table.lines[at].tags[place] = tag_of(hash)
+    table.lines[at].records[place] = record
     table.used += 1
 
 
-cdef void refill(IndexTable* table, const IndexTable* old, const Slab* records) noexcept nogil:
+cdef void index_insert(IndexTable* tables, uint64_t hash, uint32_t record) noexcept nogil:
+    put(table_of(tables, hash), hash, record)
+
+
+# Lines from `home` on; how many of them the entry passed on its way.
+cdef inline void unpass(IndexTable* table, uint32_t home, uint32_t lines) noexcept nogil:
     cdef uint32_t i
+    for i in range(lines):
+        table.lines[home].passed -= 1
+        home = step(home, table.size)
+    table.used -= 1
+
+
+cdef void index_remove(IndexTable* tables, const Slab* records, uint32_t record) noexcept nogil:
+    cdef uint64_t hash = xxh64_i64(record_at(records, record).id)
+    cdef IndexTable* table = table_of(tables, hash)
+    cdef uint32_t at = home_of(hash, table.size)
+    cdef uint32_t place, i
+    for i in range(table.size):
+        place = place_in_line(&table.lines[at], record, tag_of(hash))
+        if place != NONE:
+            table.lines[at].tags[place] = 0
+            unpass(table, home_of(hash, table.size), i)
+            return
+        if table.lines[at].passed == 0:
+            return
+        at = step(at, table.size)
+
+
+# ----------------------------------------------------------------------------------------- growth
+
+
+# The ids are needed again for their hashes; asked for a line ahead, the records arrive side by side.
+cdef void ask_records(const IndexLine* line, const Slab* records) noexcept nogil:
+    cdef uint32_t place
+    for place in range(LINE_PLACES):
+        if line.tags[place]:
+            prefetch(record_at(records, line.records[place]))
+
+
+cdef void refill(IndexTable* table, const IndexTable* old, const Slab* records) noexcept nogil:
+    cdef uint32_t i, place
     for i in range(old.size):
-        # The ids are needed again for their hashes; asked for ahead, their lines arrive side by side.
-        if i + 16 < old.size and old.tags[i + 16]:
-            prefetch(record_at(records, old.records[i + 16]))
-        if old.tags[i]:
-            put(table, xxh64_i64(record_at(records, old.records[i]).id), old.records[i])
+        if i + 1 < old.size:
+            ask_records(&old.lines[i + 1], records)
+        for place in range(LINE_PLACES):
+            if old.lines[i].tags[place]:
+                put(table, xxh64_i64(record_at(records, old.lines[i].records[place]).id),
+                    old.lines[i].records[place])
 
 
 cdef int resize(IndexTable* table, const Slab* records, uint32_t size) noexcept nogil:
     cdef IndexTable wider
     wider.size, wider.used = size, 0
-    wider.records = <uint32_t*>memory_take(size * sizeof(uint32_t))
-    wider.tags = <uint8_t*>memory_take(size)
-    if wider.records == NULL or wider.tags == NULL:
-        memory_give(wider.records)
-        memory_give(wider.tags)
+    wider.lines = <IndexLine*>memory_take_lines(<size_t>size * sizeof(IndexLine))
+    if wider.lines == NULL:
         return NO_MEMORY
-    memset(wider.tags, 0, size)
+    memset(wider.lines, 0, <size_t>size * sizeof(IndexLine))
     refill(&wider, table, records)
-    memory_give(table.records)
-    memory_give(table.tags)
+    memory_give(table.lines)
     table[0] = wider
     return DONE
 
 
 cdef int make_room(IndexTable* table, const Slab* records, uint32_t more) noexcept nogil:
     cdef uint64_t wanted = <uint64_t>table.used + more
-    if wanted * 4 <= <uint64_t>table.size * 3:
+    if wanted <= <uint64_t>table.size * LINE_FILL:
         return DONE
-    return resize(table, records, <uint32_t>max(wanted * 4 // 3 + 2, <uint64_t>table.size + table.size // 4))
+    return resize(table, records, <uint32_t>max(wanted // LINE_FILL + 1, <uint64_t>table.size + table.size // 4))
 
 
 cdef int index_reserve(IndexTable* tables, const Slab* records, uint64_t hash) noexcept nogil:
@@ -137,61 +213,9 @@ cdef int index_presize(IndexTable* tables, const Slab* records, uint32_t jobs) n
     return DONE
 
 
-cdef void index_insert(IndexTable* tables, uint64_t hash, uint32_t record) noexcept nogil:
-    put(table_of(tables, hash), hash, record)
-
-
-cdef uint32_t place_of(const IndexTable* table, uint64_t hash, uint32_t record) noexcept nogil:
-    cdef uint32_t place = home_of(hash, table.size)
-    while table.tags[place]:
-        if table.records[place] == record:
-            return place
-        place = step(place, table.size)
-    return NONE
-
-
-# Whether an entry whose home is `home` may move from `place` back to `hole`: only if its home is not
-# between the two, going round.
-cdef inline bint may_move(uint32_t home, uint32_t hole, uint32_t place) noexcept nogil:
-    if hole <= place:
-        return home <= hole or home > place
-    return place < home <= hole
-
-
-# Whether an entry may move is asked of its record. All that may be asked are named by the table, so their
-# lines are sent for before the first is read.
-cdef void foresee_run(const IndexTable* table, const Slab* records, uint32_t place) noexcept nogil:
-    while table.tags[place]:
-        prefetch(record_at(records, table.records[place]))
-        place = step(place, table.size)
-
-
-cdef void close_hole(IndexTable* table, const Slab* records, uint32_t hole) noexcept nogil:
-    cdef uint32_t place = step(hole, table.size)
-    cdef uint64_t hash
-    foresee_run(table, records, place)
-    while table.tags[place]:
-        hash = xxh64_i64(record_at(records, table.records[place]).id)
-        if may_move(home_of(hash, table.size), hole, place):
-            table.tags[hole], table.records[hole] = table.tags[place], table.records[place]
-            hole = place
-        place = step(place, table.size)
-    table.tags[hole] = 0
-
-
-cdef void index_remove(IndexTable* tables, const Slab* records, uint32_t record) noexcept nogil:
-    cdef uint64_t hash = xxh64_i64(record_at(records, record).id)
-    cdef IndexTable* table = table_of(tables, hash)
-    cdef uint32_t place = place_of(table, hash, record) if table.used else <uint32_t>NONE
-    if place == NONE:
-        return
-    table.used -= 1
-    close_hole(table, records, place)
-
-
 cdef size_t index_bytes(const IndexTable* tables) noexcept nogil:
     cdef size_t total = 0
     cdef int i
     for i in range(INDEX_TABLES):
-        total += <size_t>tables[i].size * 5
+        total += tables[i].size * sizeof(IndexLine)
     return total

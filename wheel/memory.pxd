@@ -55,6 +55,7 @@ ctypedef struct PageSource:
 
 
 cdef void* memory_take(size_t size) noexcept nogil      # NULL when there is none; contents are not cleared
+cdef void* memory_take_lines(size_t size) noexcept nogil    # the same, beginning with a cache line
 cdef void* memory_take_blocks(size_t size) noexcept nogil   # the same, on huge pages where there are any
 cdef void memory_give(void* memory) noexcept nogil
 

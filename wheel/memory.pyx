@@ -5,10 +5,18 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 
+cdef extern from "<stdlib.h>" nogil:
+    void* aligned_alloc(size_t alignment, size_t size)
+
+
 cdef extern from "native.h" nogil:
     void* ms_block(size_t size, size_t alignment)
     void ms_forbid(void* at, size_t size)
     void ms_allow(void* at, size_t size)
+
+
+cdef enum:
+    LINE_BYTES = 64
 
 
 # Allocations left until one fails; negative: never. Written by tests alone.
@@ -33,6 +41,10 @@ cdef bint refused() noexcept nogil:
 
 cdef void* memory_take(size_t size) noexcept nogil:
     return NULL if refused() else malloc(size)
+
+
+cdef void* memory_take_lines(size_t size) noexcept nogil:
+    return NULL if refused() else aligned_alloc(LINE_BYTES, (size + LINE_BYTES - 1) // LINE_BYTES * LINE_BYTES)
 
 
 cdef void* memory_take_blocks(size_t size) noexcept nogil:

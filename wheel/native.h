@@ -1,10 +1,14 @@
-/* What Cython cannot say: prefetch, page advice, branch weights. */
+/* What Cython cannot say: prefetch, page advice, branch weights, sixteen bytes at once. */
 #ifndef MAINSPRING_NATIVE_H
 #define MAINSPRING_NATIVE_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "digits are written as words whose first character is the lowest byte"
@@ -25,6 +29,25 @@ static inline void ms_prefetch_write(const void *at)
 {
     __builtin_prefetch(at, 1);
     __asm__ volatile("" : : "r"(at));
+}
+
+/* A bit for each of sixteen bytes that has the value, the first byte's lowest. */
+static inline uint32_t ms_equal_bytes(const void *sixteen, uint8_t value)
+{
+#ifdef __SSE2__
+    __m128i bytes = _mm_loadu_si128((const __m128i *)sixteen);
+    return (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8((char)value)));
+#else
+    uint32_t bits = 0;
+    for (int i = 0; i < 16; i++)
+        bits |= (uint32_t)(((const uint8_t *)sixteen)[i] == value) << i;
+    return bits;
+#endif
+}
+
+static inline uint32_t ms_lowest_bit(uint32_t bits)
+{
+    return (uint32_t)__builtin_ctz(bits);
 }
 
 /* For the sanitizers each page is an allocation of its own, and so is each key with its payload: inside of a

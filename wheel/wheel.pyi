@@ -100,6 +100,16 @@ class Wheel:
     def next_due(self, job_id: int) -> int | None:
         """The instant the job is armed for; None if it is unknown, paused or finished."""
 
+    def next_dues(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The same of many jobs, shape (n,): epoch seconds, ``NEVER`` where ``next_due`` gives None.
+
+        Many times faster than one by one. Each is true of a moment during the call, not all of one moment.
+        TypeError for ids of another type or shape, MemoryError where there is none to sort them.
+        """
+
+    def knows(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of the jobs are there, shape (n,): ``in`` of many, under the conditions of ``next_dues``."""
+
     def __contains__(self, job_id: int) -> bool: ...
     def __len__(self) -> int: ...
     def counts(self) -> dict[str, int]:

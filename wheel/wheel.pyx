@@ -11,14 +11,15 @@ from libc.string cimport memcpy, memset
 from mainspring.wheel.audit cimport FAULTS_KNOWN
 from mainspring.wheel.batch cimport ACCEPTED, Batch, batch_apply, batch_refusal
 from mainspring.wheel.core cimport (
-    NOT_ARMED, WRONG_SECOND, add_counts, armed_for, audit_locked, bytes_of, clear_all, core_close, core_open,
-    drain_second, inflict_locked, knows, reserve_jobs, shard_for, time_holds,
+    NOT_ARMED, WRONG_SECOND, Core, add_counts, armed_for, audit_locked, bytes_of, clear_all, core_close,
+    core_open, drain_second, inflict_locked, knows, reserve_jobs, shard_for, time_holds,
 )
 from mainspring.wheel.cron_eval cimport CompiledCron
 from mainspring.wheel.drain cimport WHOLE
 from mainspring.wheel.edit cimport Definition_t
 from mainspring.wheel.frames cimport Frames, RouteText
 from mainspring.wheel.holds cimport holds_count, holds_within
+from mainspring.wheel.lookup cimport Question, look_up
 from mainspring.wheel.memory cimport DONE, NO_MEMORY, memory_give, memory_take
 from mainspring.wheel.registry cimport registry_add
 from mainspring.wheel.schedule cimport KIND_CRON, KIND_INTERVAL, KIND_ONCE
@@ -86,13 +87,32 @@ cdef int shard_number(object shard) except -1:
     return shard
 
 
-# The usual batch is laid out as it should be, and passes at the cost of a few comparisons.
-cdef cnp.ndarray definitions_of(object rows):
-    if rows.dtype is not DEFINITION and rows.dtype != DEFINITION or rows.ndim != 1:
+# The usual batch is laid out as it should be, and passes at the cost of a few comparisons of pointers.
+cdef cnp.ndarray definitions_of(cnp.ndarray rows):
+    cdef object dtype = <object>cnp.PyArray_DESCR(rows)
+    if dtype is not DEFINITION and dtype != DEFINITION or cnp.PyArray_NDIM(rows) != 1:
         raise TypeError(f"rows: give one dimension of DEFINITION, not {rows.ndim} of {rows.dtype}")
     if cnp.PyArray_IS_C_CONTIGUOUS(rows) and cnp.PyArray_ISALIGNED(rows):
         return rows
     return np.array(rows)
+
+
+cdef cnp.ndarray ids_of(cnp.ndarray ids):
+    if ids.dtype != np.int64 or ids.ndim != 1:
+        raise TypeError(f"ids: give one dimension of int64, not {ids.ndim} of {ids.dtype}")
+    return np.require(ids, np.int64, "CA")
+
+
+cdef int ask(Core* core, cnp.ndarray ids, int64_t* dues, uint8_t* known) except -1:
+    cdef Question question
+    cdef int code
+    question.ids, question.count = <const int64_t*>cnp.PyArray_DATA(ids), cnp.PyArray_DIM(ids, 0)
+    question.dues, question.known = dues, known
+    with nogil:
+        code = look_up(&question, core.shards)
+    if code == NO_MEMORY:
+        raise out_of_memory(f"to look up {question.count} jobs")
+    return 0
 
 
 cdef class Wheel:
@@ -171,13 +191,13 @@ cdef class Wheel:
         if code == NO_MEMORY:
             raise out_of_memory(f"for {jobs} jobs")
 
-    def apply(self, rows, texts: bytes) -> int:
+    def apply(self, cnp.ndarray rows not None, bytes texts not None) -> int:
         cdef cnp.ndarray definitions = definitions_of(rows)
         cdef Batch batch
         cdef uint64_t refused
         cdef int code
         memset(&batch, 0, sizeof(Batch))
-        batch.rows, batch.count = <const Definition_t*>cnp.PyArray_DATA(definitions), len(definitions)
+        batch.rows, batch.count = <const Definition_t*>cnp.PyArray_DATA(definitions), cnp.PyArray_DIM(definitions, 0)
         batch.texts, batch.texts_bytes = <const uint8_t*><const char*>texts, len(texts)
         batch.routes, batch.crons = self.core.routes.count, self.core.crons.count
         self.first_shard = batch.first_shard = (self.first_shard + APART) % SHARDS
@@ -233,6 +253,18 @@ cdef class Wheel:
         with nogil:
             due = armed_for(shard_for(&self.core, id), id)
         return None if due == NEVER else due
+
+    def next_dues(self, cnp.ndarray ids not None) -> np.ndarray:
+        cdef cnp.ndarray jobs = ids_of(ids)
+        cdef cnp.ndarray dues = np.empty(len(jobs), np.int64)
+        ask(&self.core, jobs, <int64_t*>cnp.PyArray_DATA(dues), NULL)
+        return dues
+
+    def knows(self, cnp.ndarray ids not None) -> np.ndarray:
+        cdef cnp.ndarray jobs = ids_of(ids)
+        cdef cnp.ndarray known = np.empty(len(jobs), np.bool_)
+        ask(&self.core, jobs, NULL, <uint8_t*>cnp.PyArray_DATA(known))
+        return known
 
     def __contains__(self, job_id: int) -> bool:
         cdef int64_t id = job_id

@@ -27,8 +27,8 @@ IDS = np.arange(-20_000, 80_000)
 PROMISED = {
     "jobs", "bytes_per_job", "bytes_per_job_after_edits", "touch_s", "load_s", "load_2_threads_s", "rearm_ns",
     "fire_ns", "huge_pages", "tick_p50_ms", "tick_p999_ms", "lock_hold_p999_us", "herd_s", "edit_ns",
-    "edit_batch_ns", "edit_grouped_ns", "delete_ns", "watchdog_shard_ms",
-    "memory_chain_ns", "memory_random_ns",
+    "edit_batch_ns", "edit_grouped_ns", "delete_ns", "lookup_ns", "watchdog_shard_ms", "memory_chain_ns",
+    "memory_random_ns",
 }  # fmt: skip
 
 
