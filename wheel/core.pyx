@@ -173,6 +173,7 @@ cdef size_t bytes_of(Core* core) noexcept nogil:
     for s in range(SHARDS):
         pthread_mutex_lock(&core.shards[s].lock)
         total += index_bytes(core.shards[s].index) + core.shards[s].far.size * 8
+        total += core.shards[s].blobs.large_bytes
         pthread_mutex_unlock(&core.shards[s].lock)
     return total
 

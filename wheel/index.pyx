@@ -137,6 +137,29 @@ cdef int index_presize(IndexTable* tables, const Slab* records, uint32_t jobs) n
     return DONE
 
 
+cdef int index_fit(IndexTable* tables, const Slab* records, const uint32_t* jobs) noexcept nogil:
+    cdef int i
+    for i in range(INDEX_TABLES):
+        if make_room(&tables[i], records, jobs[i]) == NO_MEMORY:
+            return NO_MEMORY
+    return DONE
+
+
+cdef uint32_t index_add(
+    IndexTable* tables, const Slab* records, int64_t id, uint64_t hash, uint32_t record,
+) noexcept nogil:
+    cdef IndexTable* table = table_of(tables, hash)
+    cdef uint8_t tag = tag_of(hash)
+    cdef uint32_t place = home_of(hash, table.size)
+    while table.tags[place]:
+        if table.tags[place] == tag and record_at(records, table.records[place]).id == id:
+            return table.records[place]
+        place = step(place, table.size)
+    table.tags[place], table.records[place] = tag, record
+    table.used += 1
+    return NONE
+
+
 cdef void index_insert(IndexTable* tables, uint64_t hash, uint32_t record) noexcept nogil:
     put(table_of(tables, hash), hash, record)
 
