@@ -1,8 +1,9 @@
 """Fills a wheel: the table, and what is needed to go on from a recovery point.
 
-A replacement has to owe what the old node owed. So the table is loaded as it is, what the log holds since the
-recovery point's cursor is undone, the jobs arm at the first instant after the watermark, and the same
-changes then wait in the queue, to be applied as their seconds come.
+A replacement has to owe what the old node owed. So the table is loaded as it is, its rows staged as they come
+and the wheel built once from all of them; what the log holds since the recovery point's cursor is undone, the
+jobs arm at the first instant after the watermark, and the same changes then wait in the queue, to be applied
+as their seconds come.
 """
 
 import asyncio
@@ -24,7 +25,8 @@ from mainspring.changelog_tailer import (
 )
 from mainspring.engine.judge import Batch, Judge
 from mainspring.engine.quarantine import Quarantine
-from mainspring.wheel import Wheel
+from mainspring.wheel import OP_LOAD, Wheel
+from mainspring.wheel import Loader as Staged
 
 log = logging.getLogger(__name__)
 
@@ -61,13 +63,33 @@ class Loader:
 
         Raises what `mainspring.changelog_tailer.LOST` names, and `ChangeLogError`.
         """
-        self._told_at = asyncio.get_running_loop().time()
-        upto = await load(self._connection, self._apply, self._decoder)
+        upto = await self._load_table()
         loaded = Loaded(self._wheel, self._quarantine, self._judge, self._decoder, upto, upto)
         log.info("loaded %d jobs", len(self._wheel))
         if since is not None:
             await self._go_back(loaded, since)
         return loaded
+
+    async def _load_table(self) -> Cursor:
+        self._told_at = asyncio.get_running_loop().time()
+        with self._wheel.loader() as staged:
+            upto = await load(self._connection, self._stage(staged), self._decoder)
+            await self._on_thread(staged.finish)
+        return upto
+
+    def _stage(self, staged: Staged) -> Callable[[Rows], Awaitable[None]]:
+        rows_so_far = 0
+
+        async def stage(rows: Rows) -> None:
+            nonlocal rows_so_far
+            batch = self._judge.judge(rows)
+            # Of a job that is in quarantine there is nothing to load.
+            good = batch.definitions[batch.definitions["op"] == OP_LOAD]
+            await self._on_thread(staged.add, good, batch.texts)
+            rows_so_far += len(good)
+            self._tell(rows_so_far)
+
+        return stage
 
     async def _go_back(self, loaded: Loaded, since: Cursor) -> None:
         try:
@@ -88,8 +110,13 @@ class Loader:
 
     async def _apply(self, rows: Rows) -> None:
         batch = self._judge.judge(rows)
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._threads, self._wheel.apply, batch.definitions, batch.texts)
-        if loop.time() - self._told_at > _PROGRESS_S:
-            self._told_at = loop.time()
-            log.info("loading: %d jobs so far", len(self._wheel))
+        await self._on_thread(self._wheel.apply, batch.definitions, batch.texts)
+
+    async def _on_thread(self, call: Callable[..., object], *arguments: object) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
+
+    def _tell(self, jobs: int) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._told_at > _PROGRESS_S:
+            self._told_at = now
+            log.info("loading: %d jobs so far", jobs)

@@ -1,7 +1,7 @@
-"""The jobs the wheel is measured with, as the arrays that `Wheel.apply` takes.
+"""The jobs the wheel is measured with, as the arrays that `Loader.add` and `Wheel.apply` take.
 
     fleet = Fleet(1_000_000, uuid_keys=False)
-    wheel.apply(fleet.rows(0, 1_000_000), fleet.texts)
+    loader.add(fleet.rows(0, 1_000_000), fleet.texts)
     wheel.apply(fleet.replaced(0, 65_536, turn=1), fleet.texts)     # the fifth of these that turn 1 replaces
 
 Everything is a function of the id and the turn, so that two processes make the same fleet and a fleet of
@@ -27,10 +27,6 @@ KEY_BYTES: Final = 36
 TURN_SHARE: Final = 5
 """A turn replaces one job in so many."""
 
-_PRIMES: Final = np.array(
-    [0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5],
-    np.uint64,
-)
 _DASHES: Final = (8, 13, 18, 23)
 _HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
 _EVERY_S: Final = np.repeat(
@@ -62,20 +58,6 @@ def intervals(ids: NDArray[np.int64], turn: int = 0) -> NDArray[np.int32]:
     """Seconds, drawn by the mix."""
     drawn: NDArray[np.int32] = _EVERY_S[mixed(ids, 3 * turn + 2) % np.uint64(len(_EVERY_S))]
     return drawn
-
-
-def in_upper_half(ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which jobs belong to shards 128 to 255. Algorithm: XXH64 of eight bytes (Collet), its top bit."""
-    hashes = _turned(ids.astype(np.uint64) * _PRIMES[1], 31) * _PRIMES[0]
-    hashes = _turned(hashes ^ (_PRIMES[4] + np.uint64(8)), 27) * _PRIMES[0] + _PRIMES[3]
-    hashes = (hashes ^ (hashes >> np.uint64(33))) * _PRIMES[1]
-    hashes = (hashes ^ (hashes >> np.uint64(29))) * _PRIMES[2]
-    upper: NDArray[np.bool_] = (hashes ^ (hashes >> np.uint64(32))) >> np.uint64(63) == 1
-    return upper
-
-
-def _turned(bits: NDArray[np.uint64], by: int) -> NDArray[np.uint64]:
-    return (bits << np.uint64(by)) | (bits >> np.uint64(64 - by))
 
 
 class Fleet:

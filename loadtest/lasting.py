@@ -5,6 +5,7 @@ from typing import Final
 
 from mainspring.loadtest.draining import drain_next
 from mainspring.loadtest.fleet import Fleet, open_wheel
+from mainspring.loadtest.loading import load
 from mainspring.loadtest.plan import Figures, Plan, Tell
 from mainspring.loadtest.resident import resident_bytes
 from mainspring.wheel import Frames, Wheel
@@ -63,9 +64,7 @@ def _pieces(jobs: int) -> Iterator[tuple[int, int]]:
 
 
 def _load(wheel: Wheel, fleet: Fleet, turns: int) -> None:
-    wheel.reserve(fleet.jobs)
-    for first, stop in _pieces(fleet.jobs):
-        wheel.apply(fleet.rows_after(first, stop, turns), fleet.texts)
+    load(wheel, (fleet.rows_after(*piece, turns) for piece in _pieces(fleet.jobs)), fleet.texts)
 
 
 def _edits_and_ticks(wheel: Wheel, fleet: Fleet, frames: Frames, seconds: int) -> Iterator[float]:

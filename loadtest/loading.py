@@ -2,7 +2,7 @@
 
 import mmap
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Final
@@ -10,29 +10,36 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mainspring.loadtest.fleet import Fleet, in_upper_half, open_wheel
+from mainspring.loadtest.fleet import Fleet, open_wheel
 from mainspring.loadtest.plan import Figures, Plan, Tell
 from mainspring.loadtest.resident import huge_bytes, resident_bytes
 from mainspring.wheel import Wheel
 
 PIECE_ROWS: Final = 1_048_576
-"""Rows a call of `apply`, as a reader of COPY would hand them over."""
+"""Rows a call of `add`, as a reader of COPY would hand them over."""
 
 _BLOCK_BYTES: Final = 2**21
 
 
-def load(wheel: Wheel, rows: NDArray[np.void], texts: bytes) -> None:
-    """Apply all rows, piece by piece."""
+def pieces(rows: NDArray[np.void]) -> Iterator[NDArray[np.void]]:
+    """All rows in their order, a call's worth at a time."""
     for first in range(0, len(rows), PIECE_ROWS):
-        wheel.apply(rows[first : first + PIECE_ROWS], texts)
+        yield rows[first : first + PIECE_ROWS]
+
+
+def load(wheel: Wheel, batches: Iterable[NDArray[np.void]], texts: bytes) -> None:
+    """Fill an empty wheel, on one thread."""
+    with wheel.loader() as loader:
+        for rows in batches:
+            loader.add(rows, texts)
+        loader.finish()
 
 
 def loaded(fleet: Fleet) -> Wheel:
     """A wheel with the whole fleet, for phases that measure something else."""
     wheel = open_wheel()
-    wheel.reserve(fleet.jobs)
-    for first in range(0, fleet.jobs, PIECE_ROWS):
-        wheel.apply(fleet.rows(first, min(first + PIECE_ROWS, fleet.jobs)), fleet.texts)
+    starts = range(0, fleet.jobs, PIECE_ROWS)
+    load(wheel, (fleet.rows(first, min(first + PIECE_ROWS, fleet.jobs)) for first in starts), fleet.texts)
     return wheel
 
 
@@ -43,7 +50,7 @@ def load_phase(plan: Plan, tell: Tell) -> Figures:
     tell(0.5)
     wheel = open_wheel()
     before, huge_before = resident_bytes(), huge_bytes()
-    total_s = timed(lambda: _reserve_and_load(wheel, rows, fleet.texts))
+    total_s = timed(lambda: load(wheel, pieces(rows), fleet.texts))
     grown, huge = resident_bytes() - before, huge_bytes() - huge_before
     tell(0.9)
     touch_s = timed(lambda: touch(grown))
@@ -59,17 +66,13 @@ def load_phase(plan: Plan, tell: Tell) -> Figures:
 
 
 def load_2_threads_phase(plan: Plan, tell: Tell) -> Figures:
-    """Two threads, each given the jobs of half the shards; a first touch by two threads is subtracted.
-
-    Rows that are split by shard come to each shard's lock from one side only. The split is the caller's work.
-    """
+    """Two threads, each given every other piece; a first touch by two threads is subtracted."""
     fleet = Fleet(plan.jobs, uuid_keys=plan.uuid_keys)
-    halves = _halves(fleet)
+    batches = list(pieces(fleet.rows(0, plan.jobs)))
     tell(0.5)
     wheel = open_wheel()
     before = resident_bytes()
-    total_s = timed(lambda: wheel.reserve(plan.jobs))
-    total_s += timed(lambda: together([partial(load, wheel, half, fleet.texts) for half in halves]))
+    total_s = timed(lambda: _load_by_two(wheel, batches, fleet.texts))
     grown = resident_bytes() - before
     tell(0.9)
     touch_s = timed(lambda: together([lambda: touch(grown // 2)] * 2))
@@ -103,12 +106,12 @@ def touch(size: int) -> None:
     np.frombuffer(room, np.uint8)[:size:4096] = 1
 
 
-def _reserve_and_load(wheel: Wheel, rows: NDArray[np.void], texts: bytes) -> None:
-    wheel.reserve(len(rows))
-    load(wheel, rows, texts)
+def _load_by_two(wheel: Wheel, batches: Sequence[NDArray[np.void]], texts: bytes) -> None:
+    with wheel.loader() as loader:
 
+        def add(share: Sequence[NDArray[np.void]]) -> None:
+            for rows in share:
+                loader.add(rows, texts)
 
-def _halves(fleet: Fleet) -> list[NDArray[np.void]]:
-    ids = np.arange(fleet.jobs)
-    upper = in_upper_half(ids)
-    return [fleet.rows_of(ids[~upper]), fleet.rows_of(ids[upper])]
+        together([partial(add, batches[thread::2]) for thread in range(2)])
+        together([loader.finish] * 2)

@@ -4,8 +4,9 @@ Two halves, of which each is of use without the other:
 
 * pure functions of a schedule: ``next_fires``, ``interval_next`` and what they rest on. A consumer can
   compute with them which runs it should have seen.
-* ``Wheel``: 256 compiled shards of jobs under one clock. ``apply`` takes batches of definitions, ``drain``
-  writes the runs of the next second as broker frames, ``check`` proves a shard right.
+* ``Wheel``: 256 compiled shards of jobs under one clock. ``loader`` fills an empty one, ``apply`` takes
+  batches of changes, ``drain`` writes the runs of the next second as broker frames, ``check`` proves a shard
+  right.
 """
 
 from mainspring.wheel.cron import CronSpec, parse_cron
@@ -29,7 +30,7 @@ from mainspring.wheel.layout import (
     SHARDS,
 )
 from mainspring.wheel.schedule import interval_next, job_hash, next_fires, phase_of, shard_of, spread_of
-from mainspring.wheel.wheel import FAULTS, Wheel
+from mainspring.wheel.wheel import FAULTS, Loader, Wheel
 from mainspring.wheel.zones import Zone, load_zone
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "SKIP_REASONS",
     "CronSpec",
     "Frames",
+    "Loader",
     "Schedule",
     "ScheduleError",
     "Wheel",

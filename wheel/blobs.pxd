@@ -51,6 +51,7 @@ ctypedef struct Blobs:
     void* prepared          # taken by blobs_reserve for the next large blob
     uint64_t live_bytes     # on pages, those of aged pages included
     uint64_t dead_bytes     # in the free lists
+    uint64_t large_bytes    # on no page
 
 
 cdef inline char* blob_at(const Blobs* blobs, uint32_t blob) noexcept nogil:
@@ -61,6 +62,19 @@ cdef inline char* blob_at(const Blobs* blobs, uint32_t blob) noexcept nogil:
 
 cdef inline uint32_t units_of(uint32_t size) noexcept nogil:
     return (size + 3) >> 2
+
+
+cdef inline uint32_t tail_room(const Blobs* blobs) noexcept nogil:
+    return (PAGE_UNITS - (blobs.tail & (PAGE_UNITS - 1))) & (PAGE_UNITS - 1)
+
+
+# The next blob of the page that is being cut, which must have the room.
+cdef inline uint32_t blobs_cut(Blobs* blobs, uint32_t units) noexcept nogil:
+    cdef uint32_t blob = blobs.tail
+    blobs.tail += units
+    blobs.live_bytes += units << 2
+    blobs.page_live[blob >> 12] += units
+    return blob
 
 
 # Whether a blob of one size can hold the other just as well.
@@ -84,4 +98,7 @@ cdef void blobs_open(Blobs* blobs, PageSource* source) noexcept nogil
 cdef void blobs_close(Blobs* blobs) noexcept nogil
 cdef int blobs_reserve(Blobs* blobs, uint32_t size) noexcept nogil
 cdef uint32_t blobs_take(Blobs* blobs, uint32_t size) noexcept nogil
+
+# A large blob that was allocated elsewhere; needs one spare item of `large`.
+cdef uint32_t blobs_adopt(Blobs* blobs, void* bytes, uint32_t size) noexcept nogil
 cdef void blobs_give(Blobs* blobs, uint32_t blob, uint32_t size) noexcept nogil

@@ -90,10 +90,6 @@ cdef void release_page(Blobs* blobs, uint32_t number) noexcept nogil:
     blobs.free_page = number
 
 
-cdef inline uint32_t tail_room(const Blobs* blobs) noexcept nogil:
-    return (PAGE_UNITS - (blobs.tail & (PAGE_UNITS - 1))) & (PAGE_UNITS - 1)
-
-
 cdef int reserve_large(Blobs* blobs, uint32_t size) noexcept nogil:
     if slab_reserve(&blobs.large, 1) == NO_MEMORY:
         return NO_MEMORY
@@ -151,12 +147,18 @@ cdef void blobs_foresee(const Blobs* blobs, uint32_t size) noexcept nogil:
     prefetch_write(blob_at(blobs, blobs.free[units]) + size - 1)
 
 
-cdef uint32_t take_large(Blobs* blobs, uint32_t size) noexcept nogil:
+cdef uint32_t blobs_adopt(Blobs* blobs, void* bytes, uint32_t size) noexcept nogil:
     cdef uint32_t item = slab_take(&blobs.large)
     cdef Large* large = <Large*>slab_at(&blobs.large, item)
-    large.bytes, large.size = blobs.prepared, size
-    blobs.prepared = NULL
+    large.bytes, large.size = bytes, size
+    blobs.large_bytes += size
     return item | <uint32_t>LARGE
+
+
+cdef uint32_t take_large(Blobs* blobs, uint32_t size) noexcept nogil:
+    cdef void* bytes = blobs.prepared
+    blobs.prepared = NULL
+    return blobs_adopt(blobs, bytes, size)
 
 
 cdef uint32_t blobs_take(Blobs* blobs, uint32_t size) noexcept nogil:
@@ -172,6 +174,7 @@ cdef uint32_t blobs_take(Blobs* blobs, uint32_t size) noexcept nogil:
 
 cdef void give_large(Blobs* blobs, uint32_t item) noexcept nogil:
     cdef Large* large = <Large*>slab_at(&blobs.large, item)
+    blobs.large_bytes -= large.size
     memory_give(large.bytes)
     large.size = 0
     slab_give(&blobs.large, item)

@@ -246,6 +246,7 @@ cdef size_t bytes_of(Core* core) noexcept nogil:
     for s in range(SHARDS):
         shard_lock(&core.shards[s])
         total += index_bytes(core.shards[s].index) + core.shards[s].far.size * 8
+        total += core.shards[s].blobs.large_bytes
         shard_unlock(&core.shards[s])
     return total
 

@@ -6,9 +6,13 @@
 Everything a change may need is reserved before anything is touched: on NO_MEMORY the shard is as it was.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from mainspring.wheel.shard cimport Shard
+from mainspring.wheel.records cimport (
+    CATCH_UP_SHIFT, ENABLED, HAS_DATA, HAS_KEY, KEY_IS_UUID, LAST_NEXT, LIVE, ONCE_BIAS, ROUTE_WIDE, Rare,
+)
+from mainspring.wheel.schedule cimport KIND_CRON, KIND_INTERVAL, KIND_ONCE
+from mainspring.wheel.shard cimport NO_EXTRA, Shard
 
 
 # A row of layout.DEFINITION, field by field.
@@ -70,3 +74,36 @@ cdef void forget(Shard* shard, uint32_t number) noexcept nogil
 
 # A run beside the schedule is done: a job that needed its Rare for that alone gives it back.
 cdef void settle_extra(Shard* shard, uint32_t number) noexcept nogil
+
+
+cdef inline bint once_fits(const Shard* shard, int64_t run_at) noexcept nogil:
+    return shard.base - ONCE_BIAS <= run_at <= shard.base - ONCE_BIAS + LAST_NEXT
+
+
+cdef inline uint32_t plain_schedule(const Shard* shard, const Definition_t* row) noexcept nogil:
+    if row.kind == KIND_INTERVAL:
+        return <uint32_t>row.every_s
+    if row.kind == KIND_CRON:
+        return row.cron
+    return <uint32_t>(row.run_at - shard.base + ONCE_BIAS) if once_fits(shard, row.run_at) else 0
+
+
+# Whether a job needs its Rare, or its record says all.
+cdef inline bint is_rare(const Shard* shard, int kind, const Rare* rare) noexcept nogil:
+    if kind == KIND_ONCE and not once_fits(shard, rare.run_at):
+        return True
+    return (
+        rare.starts_at != INT64_MIN or rare.ends_at != INT64_MAX or rare.boost_every != 0
+        or rare.extra_at != NO_EXTRA or rare.phase >= 0 or rare.jitter >= 0 or rare.route >= ROUTE_WIDE
+    )
+
+
+cdef inline uint16_t flags_of(const Definition_t* row, bint uuid_key) noexcept nogil:
+    cdef int flags = LIVE | row.kind | row.catch_up << CATCH_UP_SHIFT
+    if row.enabled:
+        flags |= ENABLED
+    if row.key_len:
+        flags |= HAS_KEY | KEY_IS_UUID if uuid_key else HAS_KEY
+    if row.data_len:
+        flags |= HAS_DATA
+    return <uint16_t>flags

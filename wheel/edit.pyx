@@ -76,27 +76,6 @@ cdef int64_t extra_of(
     return max(rare.extra_at, shard.begun + 1)
 
 
-cdef inline bint once_fits(const Shard* shard, int64_t run_at) noexcept nogil:
-    return shard.base - ONCE_BIAS <= run_at <= shard.base - ONCE_BIAS + LAST_NEXT
-
-
-cdef inline uint32_t plain_schedule(const Shard* shard, const Definition_t* row) noexcept nogil:
-    if row.kind == KIND_INTERVAL:
-        return <uint32_t>row.every_s
-    if row.kind == KIND_CRON:
-        return row.cron
-    return <uint32_t>(row.run_at - shard.base + ONCE_BIAS) if once_fits(shard, row.run_at) else 0
-
-
-cdef bint is_rare(const Shard* shard, int kind, const Rare* rare) noexcept nogil:
-    if kind == KIND_ONCE and not once_fits(shard, rare.run_at):
-        return True
-    return (
-        rare.starts_at != INT64_MIN or rare.ends_at != INT64_MAX or rare.boost_every != 0
-        or rare.extra_at != NO_EXTRA or rare.phase >= 0 or rare.jitter >= 0 or rare.route >= ROUTE_WIDE
-    )
-
-
 cdef void plan_rare(
     const Shard* shard, const Definition_t* row, const Record* old, Plan* plan,
 ) noexcept nogil:
@@ -208,17 +187,6 @@ cdef void store_schedule(Shard* shard, Record* record, const Plan* plan) noexcep
         (<Rare*>slab_at(&shard.rares, record.schedule))[0] = plan.rare
 
 
-cdef uint16_t flags_of(const Definition_t* row, const Plan* plan) noexcept nogil:
-    cdef int flags = LIVE | row.kind | row.catch_up << CATCH_UP_SHIFT
-    if row.enabled:
-        flags |= ENABLED
-    if row.key_len:
-        flags |= HAS_KEY | KEY_IS_UUID if plan.uuid_key else HAS_KEY
-    if row.data_len:
-        flags |= HAS_DATA
-    return <uint16_t>flags
-
-
 # An edit that leaves the instant as it was leaves the entry where it stands.
 cdef void settle(Shard* shard, uint32_t number, Record* record) noexcept nogil:
     cdef int64_t due = owed_after(shard, record, shard.begun)
@@ -234,7 +202,7 @@ cdef void store(
 ) noexcept nogil:
     cdef Record* record = record_at(&shard.records, number)
     # Which kind of list the old entry stands in is still to be known.
-    record.flags = flags_of(row, plan) | record.flags & FAR
+    record.flags = flags_of(row, plan.uuid_key) | record.flags & FAR
     record.seq = <uint32_t>row.seq
     store_schedule(shard, record, plan)
     store_blob(shard, record, row, texts, plan)

@@ -40,8 +40,12 @@ ctypedef struct IndexTable:
     uint32_t used           # places
 
 
+cdef inline int table_number(uint64_t hash) noexcept nogil:
+    return hash >> 52 & (INDEX_TABLES - 1)
+
+
 cdef inline IndexTable* table_of(const IndexTable* tables, uint64_t hash) noexcept nogil:
-    return <IndexTable*>&tables[hash >> 52 & (INDEX_TABLES - 1)]
+    return <IndexTable*>&tables[table_number(hash)]
 
 
 cdef void index_open(IndexTable* tables) noexcept nogil
@@ -59,6 +63,14 @@ cdef void index_foresee(const IndexTable* tables, uint64_t hash) noexcept nogil
 # Makes room for one more job of this hash, or for `jobs` more spread over all tables.
 cdef int index_reserve(IndexTable* tables, const Slab* records, uint64_t hash) noexcept nogil
 cdef int index_presize(IndexTable* tables, const Slab* records, uint32_t jobs) noexcept nogil
+
+# Makes room in each table for just so many more, `jobs[table_number(hash)]`.
+cdef int index_fit(IndexTable* tables, const Slab* records, const uint32_t* jobs) noexcept nogil
+
+# The record there is of the job, or NONE: then `record`, which need not be written yet, is its record now.
+cdef uint32_t index_add(
+    IndexTable* tables, const Slab* records, int64_t id, uint64_t hash, uint32_t record,
+) noexcept nogil
 
 cdef void index_insert(IndexTable* tables, uint64_t hash, uint32_t record) noexcept nogil
 cdef void index_remove(IndexTable* tables, const Slab* records, uint32_t record) noexcept nogil

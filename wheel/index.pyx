@@ -129,6 +129,15 @@ cdef void index_insert(IndexTable* tables, uint64_t hash, uint32_t record) noexc
     put(table_of(tables, hash), hash, record)
 
 
+cdef uint32_t index_add(
+    IndexTable* tables, const Slab* records, int64_t id, uint64_t hash, uint32_t record,
+) noexcept nogil:
+    cdef uint32_t known = index_find(tables, records, id, hash)
+    if known == NONE:
+        index_insert(tables, hash, record)
+    return known
+
+
 # Lines from `home` on; how many of them the entry passed on its way.
 cdef inline void unpass(IndexTable* table, uint32_t home, uint32_t lines) noexcept nogil:
     cdef uint32_t i
@@ -209,6 +218,14 @@ cdef int index_presize(IndexTable* tables, const Slab* records, uint32_t jobs) n
         margin += 1
     for i in range(INDEX_TABLES):
         if make_room(&tables[i], records, each + margin) == NO_MEMORY:
+            return NO_MEMORY
+    return DONE
+
+
+cdef int index_fit(IndexTable* tables, const Slab* records, const uint32_t* jobs) noexcept nogil:
+    cdef int i
+    for i in range(INDEX_TABLES):
+        if make_room(&tables[i], records, jobs[i]) == NO_MEMORY:
             return NO_MEMORY
     return DONE
 

@@ -7,6 +7,7 @@ an error here. The methods are described in wheel.pyi.
 from libc.stdint cimport uint32_t
 
 from mainspring.wheel.core cimport Core
+from mainspring.wheel.load cimport Load
 
 
 cdef class Wheel:
@@ -17,3 +18,17 @@ cdef class Wheel:
     cdef uint32_t first_shard       # where the newest batch began
     cdef str subject
     cdef str reply_prefix
+    cdef bint loading               # a Loader is open
+
+    cdef int require_whole(self) except -1
+
+
+cdef class Loader:
+    cdef Load load
+    cdef Wheel wheel
+    cdef bint open
+    cdef bint building              # finish has been called
+    cdef int calls                  # under way
+    cdef int code                   # of the build, once it is over
+
+    cdef void end(self)

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 
+cimport cython
 cimport numpy as cnp
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -20,10 +21,12 @@ from mainspring.wheel.edit cimport Definition_t
 from mainspring.wheel.frames cimport Frames, RouteText
 from mainspring.wheel.holds cimport holds_count, holds_within
 from mainspring.wheel.lookup cimport Question, look_up
+from mainspring.wheel.load cimport load_add, load_build, load_close, load_open
 from mainspring.wheel.memory cimport DONE, NO_MEMORY, memory_give, memory_take
 from mainspring.wheel.registry cimport registry_add
 from mainspring.wheel.schedule cimport KIND_CRON, KIND_INTERVAL, KIND_ONCE
 from mainspring.wheel.shard cimport NEVER, SHARDS, Shard
+from mainspring.wheel.stage cimport REFUSED_NO_LOAD
 
 from mainspring.wheel import layout
 
@@ -52,6 +55,7 @@ REFUSALS = (
     "data_at={data_at}, data_len={data_len}: a payload is 65536 bytes at most and lies within `texts`",
     "catch_up={catch_up}: give one of CATCH_UP_ALL, CATCH_UP_LATEST, CATCH_UP_NONE",
 )
+NO_LOAD = "op={op}: a loader takes OP_LOAD; give other changes to Wheel.apply once it is finished"
 
 ROUTE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+){0,7}", re.ASCII)
 REPLY = re.compile(r"[!-)+-=?-~]+", re.ASCII)
@@ -74,7 +78,16 @@ cdef RouteText* new_route(bytes text) except NULL:
 
 cdef object refusal_of(int refusal, object row, uint64_t number):
     fields = {name: row[name].item() for name in DEFINITION.names}
-    return ValueError(f"row {number}, job {fields['id']}: {REFUSALS[refusal].format(**fields)}")
+    reason = NO_LOAD if refusal == REFUSED_NO_LOAD else REFUSALS[refusal]
+    return ValueError(f"row {number}, job {fields['id']}: {reason.format(**fields)}")
+
+
+cdef void describe(Batch* batch, Wheel wheel, cnp.ndarray definitions, bytes texts):
+    memset(batch, 0, sizeof(Batch))
+    batch.rows = <const Definition_t*>cnp.PyArray_DATA(definitions)
+    batch.count = cnp.PyArray_DIM(definitions, 0)
+    batch.texts, batch.texts_bytes = <const uint8_t*><const char*>texts, len(texts)
+    batch.routes, batch.crons = wheel.core.routes.count, wheel.core.crons.count
 
 
 cdef dict named(const uint64_t* found):
@@ -183,9 +196,18 @@ cdef class Wheel:
         self.cron_numbers[expression, tz] = number
         return number
 
+    cdef int require_whole(self) except -1:
+        if self.loading:
+            raise RuntimeError("a loader is open on this wheel: finish or close it first")
+        return 0
+
+    def loader(self) -> Loader:
+        return Loader(self)
+
     def reserve(self, jobs: int) -> None:
         cdef uint64_t count = jobs
         cdef int code
+        self.require_whole()
         with nogil:
             code = reserve_jobs(&self.core, count)
         if code == NO_MEMORY:
@@ -196,10 +218,8 @@ cdef class Wheel:
         cdef Batch batch
         cdef uint64_t refused
         cdef int code
-        memset(&batch, 0, sizeof(Batch))
-        batch.rows, batch.count = <const Definition_t*>cnp.PyArray_DATA(definitions), cnp.PyArray_DIM(definitions, 0)
-        batch.texts, batch.texts_bytes = <const uint8_t*><const char*>texts, len(texts)
-        batch.routes, batch.crons = self.core.routes.count, self.core.crons.count
+        self.require_whole()
+        describe(&batch, self, definitions, texts)
         self.first_shard = batch.first_shard = (self.first_shard + APART) % SHARDS
         with nogil:
             code = batch_refusal(&batch, &refused)
@@ -215,6 +235,7 @@ cdef class Wheel:
         cdef int64_t drained = second
         cdef int64_t clock = now
         cdef int code
+        self.require_whole()
         if len(frames) and frames.second != second:
             raise ValueError(f"frames still hold second {frames.second}: reset them before second {second}")
         with nogil:
@@ -309,6 +330,7 @@ cdef class Wheel:
         return holds_count(&self.core.holds), *within
 
     def clear(self) -> None:
+        self.require_whole()
         with nogil:
             clear_all(&self.core)
 
@@ -322,3 +344,68 @@ cdef class Wheel:
             raise out_of_memory("for a fault")
         if code == NOT_ARMED:
             raise KeyError(f"job {job_id} is not armed: only an armed job can be given a fault")
+
+
+# Its pages belong to the wheel's source, so it gives them back while it still has the wheel.
+@cython.no_gc_clear
+cdef class Loader:
+    def __cinit__(self, Wheel wheel not None):
+        wheel.require_whole()
+        if len(wheel):
+            raise RuntimeError(f"a loader fills an empty wheel, this one has {len(wheel)} jobs: clear it first")
+        load_open(&self.load, &wheel.core)
+        self.wheel, self.open, wheel.loading = wheel, True, True
+
+    def __dealloc__(self):
+        self.end()
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.close()
+
+    cdef void end(self):
+        if self.open:
+            load_close(&self.load)
+            self.open = self.wheel.loading = False
+
+    def add(self, rows, texts: bytes) -> None:
+        cdef cnp.ndarray definitions = definitions_of(rows)
+        cdef Batch batch
+        cdef uint64_t refused = 0
+        cdef int code
+        if not self.open or self.building:
+            raise RuntimeError("this loader is finished or closed: make another")
+        describe(&batch, self.wheel, definitions, texts)
+        self.calls += 1
+        with nogil:
+            code = load_add(&self.load, &batch, &refused)
+        self.calls -= 1
+        if code == NO_MEMORY:
+            raise out_of_memory(f"to stage {batch.count} rows")
+        if code != DONE:
+            raise refusal_of(code, rows[refused], refused)
+
+    def finish(self) -> None:
+        cdef int code
+        if self.calls and not self.building:
+            raise RuntimeError("rows are still being added by another thread")
+        if self.open:
+            self.building = True
+            self.calls += 1
+            with nogil:
+                code = load_build(&self.load)
+            self.calls -= 1
+            self.code = code
+            if self.calls == 0:
+                self.end()
+        elif not self.building:
+            raise RuntimeError("this loader was closed before it was finished: make another")
+        if self.code == NO_MEMORY:
+            raise MemoryError("no memory to load the jobs; the wheel is empty, load them again")
+
+    def close(self) -> None:
+        if self.calls:
+            raise RuntimeError("this loader is at work in another thread")
+        self.end()
