@@ -11,8 +11,8 @@ from libc.string cimport memcpy, memset
 from mainspring.wheel.audit cimport FAULTS_KNOWN
 from mainspring.wheel.batch cimport ACCEPTED, Batch, batch_apply, batch_refusal
 from mainspring.wheel.core cimport (
-    NOT_ARMED, WRONG_SECOND, Core, add_counts, armed_for, audit_locked, bytes_of, clear_all, core_close, core_open,
-    drain_second, inflict_locked, knows, reserve_jobs, shard_for,
+    NOT_ARMED, WRONG_SECOND, Core, add_counts, armed_for, audit_locked, bytes_of, clear_all, core_close,
+    core_open, drain_second, inflict_locked, knows, reserve_jobs, shard_for,
 )
 from mainspring.wheel.cron_eval cimport CompiledCron
 from mainspring.wheel.drain cimport WHOLE
@@ -196,7 +196,8 @@ cdef class Wheel:
         cdef uint64_t refused
         cdef int code
         memset(&batch, 0, sizeof(Batch))
-        batch.rows, batch.count = <const Definition_t*>cnp.PyArray_DATA(definitions), cnp.PyArray_DIM(definitions, 0)
+        batch.rows = <const Definition_t*>cnp.PyArray_DATA(definitions)
+        batch.count = cnp.PyArray_DIM(definitions, 0)
         batch.texts, batch.texts_bytes = <const uint8_t*><const char*>texts, len(texts)
         batch.routes, batch.crons = self.core.routes.count, self.core.crons.count
         self.first_shard = batch.first_shard = (self.first_shard + APART) % SHARDS
