@@ -3,11 +3,11 @@
     refusal = batch_refusal(&batch, &row)               # before anything: REFUSED_... and the row it is about
     code = batch_apply(&batch, shards, source, &evacuations)    # NO_MEMORY: `applied` says how far it came
 
-What an edit costs is waiting for memory: the index, the record, its entry, its blob, one after the other. The
-rows are sorted by shard and go in waves; a wave goes over its rows once for each of these and only asks for
-the lines, so that the waits of its rows overlap; then it applies them, all under one hold of its shards' locks
-(wave.pxd, foresee.pxd). Rows of one job keep their order. A retry after NO_MEMORY is safe: what was applied is
-not newer the second time.
+What an edit costs is waiting for memory: the index, the record, its entry, its blob, one after the other.
+The rows are sorted by shard and go in waves; a wave goes over its rows once for each of these and only asks
+for the lines, so that the waits of its rows overlap; then it applies them, all under one hold of its shards'
+locks (wave.pxd, foresee.pxd). Rows of one job keep their order. A retry after NO_MEMORY is safe: what was
+applied is not newer the second time.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t

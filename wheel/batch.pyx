@@ -74,7 +74,9 @@ cdef inline void ask_row(const Definition_t* row) noexcept nogil:
     prefetch(&row.catch_up)
 
 
-cdef void ask_rows(const Batch* batch, const Wave* wave, const Ticket* tickets, uint64_t count) noexcept nogil:
+cdef void ask_rows(
+    const Batch* batch, const Wave* wave, const Ticket* tickets, uint64_t count,
+) noexcept nogil:
     cdef const Definition_t* row
     cdef uint64_t i
     for i in range(<uint64_t>2 * WAVE, min(count, <uint64_t>3 * WAVE)):

@@ -28,7 +28,9 @@ cdef void foresee_targets(Errand* errand, const Definition_t* row) noexcept nogi
 
 
 # Of a blob that is given back only the head is touched; one that keeps its size is written whole.
-cdef inline void foresee_blob(const Shard* shard, const Record* record, const Definition_t* row) noexcept nogil:
+cdef inline void foresee_blob(
+    const Shard* shard, const Record* record, const Definition_t* row,
+) noexcept nogil:
     cdef char* at
     cdef uint32_t size
     if not record.flags & LINES_MASK:

@@ -12,8 +12,8 @@ line counts those that passed it: a search ends at the first line that nothing p
 counts back along its own way. It leaves no trace, and reads no other record.
 
 A shard's index is sixteen tables that grow one by one, by a quarter: a single table that doubles would hold
-the shard's lock for milliseconds and leave half of itself empty. The top byte of the hash names the shard, the
-four bits below it the table, bits 8 to 39 the line, the low byte the tag.
+the shard's lock for milliseconds and leave half of itself empty. The top byte of the hash names the shard,
+the four bits below it the table, bits 8 to 39 the line, the low byte the tag.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t

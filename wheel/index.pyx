@@ -174,15 +174,19 @@ cdef void ask_records(const IndexLine* line, const Slab* records) noexcept nogil
             prefetch(record_at(records, line.records[place]))
 
 
+cdef void take_over(IndexTable* table, const IndexLine* line, const Slab* records) noexcept nogil:
+    cdef uint32_t place
+    for place in range(LINE_PLACES):
+        if line.tags[place]:
+            put(table, xxh64_i64(record_at(records, line.records[place]).id), line.records[place])
+
+
 cdef void refill(IndexTable* table, const IndexTable* old, const Slab* records) noexcept nogil:
-    cdef uint32_t i, place
+    cdef uint32_t i
     for i in range(old.size):
         if i + 1 < old.size:
             ask_records(&old.lines[i + 1], records)
-        for place in range(LINE_PLACES):
-            if old.lines[i].tags[place]:
-                put(table, xxh64_i64(record_at(records, old.lines[i].records[place]).id),
-                    old.lines[i].records[place])
+        take_over(table, &old.lines[i], records)
 
 
 cdef int resize(IndexTable* table, const Slab* records, uint32_t size) noexcept nogil:
@@ -202,7 +206,8 @@ cdef int make_room(IndexTable* table, const Slab* records, uint32_t more) noexce
     cdef uint64_t wanted = <uint64_t>table.used + more
     if wanted <= <uint64_t>table.size * LINE_FILL:
         return DONE
-    return resize(table, records, <uint32_t>max(wanted // LINE_FILL + 1, <uint64_t>table.size + table.size // 4))
+    wanted = wanted // LINE_FILL + 1
+    return resize(table, records, <uint32_t>max(wanted, <uint64_t>table.size + table.size // 4))
 
 
 cdef int index_reserve(IndexTable* tables, const Slab* records, uint64_t hash) noexcept nogil:

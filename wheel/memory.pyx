@@ -44,7 +44,8 @@ cdef void* memory_take(size_t size) noexcept nogil:
 
 
 cdef void* memory_take_lines(size_t size) noexcept nogil:
-    return NULL if refused() else aligned_alloc(LINE_BYTES, (size + LINE_BYTES - 1) // LINE_BYTES * LINE_BYTES)
+    cdef size_t whole = (size + LINE_BYTES - 1) // LINE_BYTES * LINE_BYTES
+    return NULL if refused() else aligned_alloc(LINE_BYTES, whole)
 
 
 cdef void* memory_take_blocks(size_t size) noexcept nogil:

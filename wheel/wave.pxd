@@ -45,7 +45,7 @@ ctypedef struct Errand:
     uint64_t row
     Shard* shard
     uint32_t guess          # the record that the index alone points to, or NONE
-    bint leaves             # the list it stands in: foresee.pxd's, as is
+    bint leaves             # it will leave the list it stands in; set by foresee.pxd, as is
     int64_t due             # the instant it will probably be armed for; NEVER for none or unknown
 
 
