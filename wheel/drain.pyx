@@ -6,17 +6,18 @@ So the waits for memory of some dozens of entries overlap. What an entry may nee
 step; the third cannot fail, but for want of room in the output, and then nothing has changed.
 """
 
-from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint32_t
 
 from mainspring.wheel.audit cimport FAULT_DOUBLED, FAULT_ORPHAN, FAULT_WRONG_SLOT
 from mainspring.wheel.blobs cimport blob_at
-from mainspring.wheel.far cimport far_drop, far_find, far_head, far_reserve
+from mainspring.wheel.far cimport far_head, far_reserve
 from mainspring.wheel.edit cimport settle_extra
 from mainspring.wheel.frames cimport (
     SKIP_LATEST, SKIP_NONE, SKIP_WINDOW, Output, RouteText, Run, write_run,
 )
-from mainspring.wheel.lists cimport Chunk, chunk_at, entry_at, list_below, list_pop, list_push, list_top
+from mainspring.wheel.lists cimport Chunk, chunk_at, list_below, list_pop, list_push, list_top
 from mainspring.wheel.memory cimport DONE, NO_MEMORY, prefetch, prefetch_write, unlikely
+from mainspring.wheel.promote cimport promote
 from mainspring.wheel.records cimport (
     FAR, HAS_DATA, HAS_KEY, IS_RARE, KEY_IS_UUID, LINES_MASK, LINES_SHIFT, LIVE, ROUTE_WIDE, Record,
     catch_up_of, head_data_bytes, head_key_bytes, kind_of, record_at,
@@ -24,8 +25,8 @@ from mainspring.wheel.records cimport (
 from mainspring.wheel.registry cimport registry_get
 from mainspring.wheel.schedule cimport KIND_INTERVAL, KIND_ONCE, Schedule_t, schedule_next
 from mainspring.wheel.shard cimport (
-    HORIZON, HOUR, HOUR_SHIFT, NEVER, NO_EXTRA, Shard, arm, due_of, hour_of, is_near, next_of, once_at,
-    owed_after, rare_of, schedule_of, shard_reserve, shard_try, shard_unlock,
+    HORIZON, NEVER, NO_EXTRA, Shard, arm, due_of, hour_of, is_home, is_near, next_of, once_at, owed_after,
+    rare_of, schedule_of, shard_try, shard_unlock,
 )
 from mainspring.wheel.slab cimport NONE, slab_reserve
 
@@ -57,57 +58,6 @@ ctypedef struct Flow:
 
 
 # ------------------------------------------------------------------------------- beginning a second
-
-
-# An entry is good if its record lives, stands here by its own account, and is due when the list says.
-cdef inline bint is_home(const Record* record, uint32_t position) noexcept nogil:
-    return (record.flags & LIVE) != 0 and record.position == position
-
-
-# Both positions walk down the list, the one that asks for records some way ahead of the other.
-cdef inline uint32_t ask_record(const Shard* shard, uint32_t position) noexcept nogil:
-    if position == NONE:
-        return NONE
-    prefetch_write(record_at(&shard.records, entry_at(&shard.chunks, position)))
-    return list_below(&shard.chunks, position)
-
-
-cdef inline void move_near(Shard* shard, uint32_t* head) noexcept nogil:
-    cdef uint32_t position = head[0] - 1
-    cdef uint32_t number = entry_at(&shard.chunks, position)
-    cdef Record* record = record_at(&shard.records, number)
-    list_pop(&shard.chunks, head)
-    if is_home(record, position):
-        shard.armed -= 1
-        arm(shard, number, due_of(shard, record))
-
-
-# Moves at most a piece of the hour that begins with the second to its slots; the list is near in whole by
-# now.
-cdef int promote_piece(Shard* shard, uint32_t hour, uint32_t* head) noexcept nogil:
-    cdef uint32_t ahead = list_top(head[0])
-    cdef int i
-    for i in range(AHEAD):
-        ahead = ask_record(shard, ahead)
-    for i in range(PIECE):
-        if shard_reserve(shard, 1, 0) == NO_MEMORY:
-            return NO_MEMORY
-        ahead = ask_record(shard, ahead)
-        move_near(shard, head)
-        if head[0] == 0:
-            far_drop(&shard.far, hour)
-            return WHOLE
-    return MORE
-
-
-cdef int promote(Shard* shard, int64_t second) noexcept nogil:
-    cdef uint32_t next = <uint32_t>(second - shard.base)
-    cdef uint32_t hour = hour_of(shard, next)
-    cdef uint32_t* head
-    if (<uint64_t>next + shard.number * HOUR_SHIFT) % HOUR:
-        return WHOLE
-    head = far_find(&shard.far, hour)
-    return WHOLE if head == NULL else promote_piece(shard, hour, head)
 
 
 # The slot's list becomes the draining list, which frees the slot for the second one horizon later.

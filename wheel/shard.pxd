@@ -19,7 +19,7 @@ from mainspring.wheel.lists cimport entry_at, list_push, list_remove
 from mainspring.wheel.memory cimport (
     PageSource, pthread_mutex_lock, pthread_mutex_t, pthread_mutex_unlock, unlikely,
 )
-from mainspring.wheel.records cimport FAR, LAST_NEXT, Rare, Record, record_at
+from mainspring.wheel.records cimport FAR, LAST_NEXT, LIVE, Rare, Record, record_at
 from mainspring.wheel.registry cimport Registry
 from mainspring.wheel.schedule cimport Schedule_t
 from mainspring.wheel.slab cimport NONE, Slab
@@ -165,6 +165,11 @@ cdef inline void take_out(Shard* shard, uint32_t* head, uint32_t position) noexc
 
 cdef inline bint stands_at(const Shard* shard, uint32_t number, uint32_t position) noexcept nogil:
     return position >> 4 < shard.chunks.used and entry_at(&shard.chunks, position) == number
+
+
+# An entry is good if its record lives and stands there by its own account.
+cdef inline bint is_home(const Record* record, uint32_t position) noexcept nogil:
+    return (record.flags & LIVE) != 0 and record.position == position
 
 
 cdef inline void disarm(Shard* shard, uint32_t number) noexcept nogil:
