@@ -5,7 +5,8 @@ Two halves, of which each is of use without the other:
 * pure functions of a schedule: ``next_fires``, ``interval_next`` and what they rest on. A consumer can
   compute with them which runs it should have seen.
 * ``Wheel``: 256 compiled shards of jobs under one clock. ``apply`` takes batches of definitions, ``drain``
-  writes the runs of the next second as broker frames, ``check`` proves a shard right.
+  writes the runs of the next second as broker frames, ``check`` proves a shard right. A ``Ticker`` drains it
+  second by second on a thread of its own.
 """
 
 from mainspring.wheel.cron import CronSpec, parse_cron
@@ -29,6 +30,7 @@ from mainspring.wheel.layout import (
     SHARDS,
 )
 from mainspring.wheel.schedule import interval_next, job_hash, next_fires, phase_of, shard_of, spread_of
+from mainspring.wheel.ticker import ManualClock, Piece, Ticker
 from mainspring.wheel.wheel import FAULTS, Wheel
 from mainspring.wheel.zones import Zone, load_zone
 
@@ -51,8 +53,11 @@ __all__ = [
     "SKIP_REASONS",
     "CronSpec",
     "Frames",
+    "ManualClock",
+    "Piece",
     "Schedule",
     "ScheduleError",
+    "Ticker",
     "Wheel",
     "Zone",
     "interval_next",
