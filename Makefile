@@ -13,7 +13,7 @@ SOURCES := $(wildcard wheel/*.pyx wheel/*.pxd wheel/*.h changelog_tailer/*.pyx c
 	loadtest/*.pyx)
 
 .DEFAULT_GOAL := help
-.PHONY: help install build demo test check format bench sanitize dist clean
+.PHONY: help install build demo test check format bench ontime sanitize dist clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ format: install ## format in place
 
 bench: install ## pytest-benchmark: the wheel beside its rivals
 	$(BIN)/pytest loadtest/bench_*.py --benchmark-only $(ARGS)
+
+ontime: install ## five minutes at a million jobs: is every second drained on time beside busy Python?
+	$(BIN)/mainspring loadtest ontime $(ARGS)
 
 # Compiled apart from the modules of the normal build; both sanitizers come first, before Python itself.
 SANITIZED := build/sanitize/lib

@@ -25,10 +25,11 @@ class Applier:
 
     async def apply(self, batch: Batch) -> None:
         """Apply in order; a truncate empties the wheel at its place in that order."""
+        loop = asyncio.get_running_loop()
         start = 0
         for position in np.flatnonzero(batch.ops == OP_TRUNCATE):
             await self._apply_rows(batch, start, int(position))
-            self._wheel.clear()
+            await loop.run_in_executor(self._threads, self._wheel.clear)
             start = int(position) + 1
         await self._apply_rows(batch, start, len(batch))
         self._count(batch)

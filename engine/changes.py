@@ -48,6 +48,14 @@ class ChangeQueue:
         """The second in which the last of the waiting changes was made; only while there are any."""
         return int(self._pages[-1].batch.changed_at[-1])
 
+    @property
+    def owed_until(self) -> int | None:
+        """The second to be drained before the first change that waits, None when none does."""
+        if not self._pages:
+            return None
+        page = self._pages[0]
+        return int(page.batch.changed_at[page.applied])
+
     async def put(self, batch: Batch, cursor: Cursor) -> None:
         """Append a page; `cursor` counts as applied with its last row."""
         if not len(batch) and self._pages:  # it only closes what the pages before it began

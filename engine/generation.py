@@ -12,13 +12,15 @@ from mainspring.changelog_tailer import Cursor, CursorVoid, Rows, Tailer
 from mainspring.engine.applier import Applier
 from mainspring.engine.changes import ChangeQueue
 from mainspring.engine.clock import Clock
+from mainspring.engine.conductor import LATE_S, Conductor
+from mainspring.engine.inflight import FRAMES_MAX
 from mainspring.engine.loading import Loaded
 from mainspring.engine.metrics import Metrics
 from mainspring.engine.publisher import Publisher
 from mainspring.engine.settlement import Settlement
 from mainspring.engine.stopping import run_beside
-from mainspring.engine.ticker import Ticker
 from mainspring.engine.watchdog import Watchdog
+from mainspring.wheel import ManualClock, Ticker
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +30,7 @@ _REFRESH_LOOK_S = 0.02
 
 
 class Generation:
-    """Ticker, tailer and watchdog of one wheel."""
+    """Conductor, ticker, tailer and watchdog of one wheel."""
 
     def __init__(
         self,
@@ -52,15 +54,22 @@ class Generation:
         )
         applier = Applier(self.wheel, self.quarantine, metrics, threads)
         applier.count_jobs()
-        self._ticker = Ticker(
+        ticker = Ticker(
             self.wheel,
+            late_after_s=LATE_S,
+            first=publisher.next_number(),
+            max_frames=FRAMES_MAX,
+            clock=clock if isinstance(clock, ManualClock) else None,
+        )
+        self._conductor = Conductor(
+            self.wheel,
+            ticker,
             publisher,
             settlement,
             self._changes,
-            applier,
+            applier=applier,
             clock=clock,
             metrics=metrics,
-            threads=threads,
             read_changes=self._read_changes,
         )
         self._void: CursorVoid | None = None
@@ -69,9 +78,9 @@ class Generation:
     async def run(self) -> None:
         """Until `stop`. Raises `CursorVoid` when the jobs have to be loaded again, and any loop's error.
 
-        The ticker is never cut off amid a drain: its runs would be out of the wheel and not yet published.
+        What the ticker has drained is out of the wheel: it all goes to the publisher before this returns.
         """
-        await run_beside(self._ticker.run(), self._tail(), self._watchdog.run())
+        await run_beside(self._conductor.run(), self._tail(), self._watchdog.run())
         if self._void is not None:
             raise self._void
 
@@ -80,11 +89,11 @@ class Generation:
             await self.tailer.run()
         except CursorVoid as void:
             self._void = void
-            self._ticker.stop()
+            self._conductor.stop()
 
     def stop(self) -> None:
         """End `run` after what is being drained."""
-        self._ticker.stop()
+        self._conductor.stop()
 
     async def aclose(self) -> None:
         """End the connections to Postgres."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-FRAMES_MAX = 4096
 _INDEX_BITS = 12
+FRAMES_MAX = 1 << _INDEX_BITS
 
 RETRY_FIRST_S = 0.25
 RETRY_MAX_S = 5.0
@@ -20,7 +20,7 @@ SILENCE_FIRST_S = 3.0
 
 @dataclass(slots=True)
 class Batch:
-    """The frames of one drain call, all of one second."""
+    """The frames of one piece, all of one second."""
 
     number: int
     second: int
@@ -85,15 +85,22 @@ class InFlight:
         return f"InFlight(runs={self.runs}, batches={len(self._batches)}, size={self.size})"
 
     def next_number(self) -> int:
-        """The reply number of the first frame of the next batch."""
+        """The least reply number that the first frame of the next batch may have."""
         return self._next << _INDEX_BITS
 
-    def add(self, second: int, frames: bytes, offsets: NDArray[np.uint32]) -> Batch:
-        """Take the frames of one drain call, built from `next_number()` on. offsets: (runs + 1,) bytes."""
+    def add(self, first: int, second: int, frames: bytes, offsets: NDArray[np.uint32]) -> Batch:
+        """Take the frames of one piece, whose reply numbers begin at `first`. offsets: (runs + 1,) bytes.
+
+        ValueError unless `first` is `next_number()`, or so many whole batches above it.
+        """
+        if first < self.next_number() or first % FRAMES_MAX:
+            raise ValueError(
+                f"reply number {first}: give {self.next_number()} or a multiple of 4096 above it"
+            )
         runs = len(offsets) - 1
-        batch = Batch(self._next, second, frames, offsets, bytearray(b"\x01" * runs), runs)
+        batch = Batch(first >> _INDEX_BITS, second, frames, offsets, bytearray(b"\x01" * runs), runs)
         self._batches[batch.number] = batch
-        self._next += 1
+        self._next = batch.number + 1
         self.runs += runs
         self.size += len(frames)
         return batch

@@ -48,7 +48,7 @@ _BAD = -1
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Definitions for `Wheel.apply`, with what the ticker needs to time and count them.
+    """Definitions for `Wheel.apply`, with what the conductor needs to time and count them.
 
     changed_at: (n,) epoch seconds, float64. ops: (n,) the row's operation in the change log.
     """

@@ -107,6 +107,12 @@ class Metrics:
             buckets=_TICK_S,
             registry=self.registry,
         )
+        self.tick_lateness = Histogram(
+            "mainspring_tick_lateness_seconds",
+            "From the edge of a second to the end of its draining",
+            buckets=_LATENESS_S,
+            registry=self.registry,
+        )
 
     def _add_changes_and_watchdog(self) -> None:
         self.changes = self._counter("mainspring_changes_applied", "Change-log rows applied", "op", OPS)

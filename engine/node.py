@@ -29,7 +29,7 @@ from mainspring.wheel import Wheel
 
 log = logging.getLogger(__name__)
 
-# One thread ticks and applies, one sweeps: the wheel's locks are per shard, so they seldom meet.
+# One thread applies, one sweeps; the ticker has its own. The wheel's locks are per shard: they seldom meet.
 _THREADS = 2
 # No run is owed for longer than this, whatever its catch-up policy, so no older second is worked through.
 OWED_MAX_S = 24 * 3600

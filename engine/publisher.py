@@ -87,17 +87,17 @@ class Publisher:
         await self._broker.subscribe_acks(self._on_ack)
 
     def next_number(self) -> int:
-        """The reply number that the next submitted frames must begin with."""
+        """The reply number that the next submitted frames may begin with, or a multiple of 4096 above it."""
         return self._flying.next_number()
 
     async def submit(self, frames: Frames) -> None:
-        """Send the frames of one drain call; returns once they are on their way and bounded in number.
+        """Send the frames of one piece; returns once they are on their way and bounded in number.
 
         The buffer is copied, so the caller may fill it again. While the broker is away the frames wait here.
         """
         if len(frames) == 0:
             return
-        batch = self._flying.add(frames.second, bytes(frames.view()), frames.offsets())
+        batch = self._flying.add(frames.first, frames.second, bytes(frames.view()), frames.offsets())
         self._metrics.in_flight.set(self._flying.runs)
         self._set_aside_too_large(batch)
         await self._send_first(batch)

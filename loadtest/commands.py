@@ -10,7 +10,10 @@ from mainspring.engine.cli.lazy import LazyGroup
 class LoadTests(LazyGroup):
     """One command a part of the system."""
 
-    commands_at: ClassVar[dict[str, str]] = {"wheel": "mainspring.loadtest.wheel:wheel_command"}
+    commands_at: ClassVar[dict[str, str]] = {
+        "wheel": "mainspring.loadtest.wheel:wheel_command",
+        "ontime": "mainspring.loadtest.ontime:ontime_command",
+    }
 
 
 app = typer.Typer(
@@ -24,4 +27,4 @@ app = typer.Typer(
 
 @app.callback()
 def _group() -> None:
-    """Keeps it a group while it has one command."""
+    """What holds for all of them: nothing yet."""

@@ -50,33 +50,33 @@ def owed_after(job: Job, extra: int | None, after: int) -> int:
     return min(due, extra) if extra is not None and extra > after else due
 
 
-def extra_run(change: Change, held: Held | None, begun: int) -> int | None:
+def extra_run(change: Change, held: Held | None, done: int) -> int | None:
     """The pending run beside the schedule: a late one-shot's, or the first run soon."""
     job = change.job
     if not job.enabled:
         return None
     if job.kind == KIND_ONCE:
-        return late_run(change, held, begun)
+        return late_run(change, held, done)
     if held is None:
-        return first_run(change, begun)
+        return first_run(change, done)
     if held.extra is None or held.job.kind == KIND_ONCE:
         return None
-    return max(held.extra, begun + 1)
+    return max(held.extra, done + 1)
 
 
-def late_run(change: Change, held: Held | None, begun: int) -> int | None:
+def late_run(change: Change, held: Held | None, done: int) -> int | None:
     run_at = change.job.schedule.run_at
     assert run_at is not None
-    if run_at > begun or not in_window(change.job.schedule, run_at):
+    if run_at > done or not in_window(change.job.schedule, run_at):
         return None
     if held is not None and held.job.schedule.run_at == run_at:
-        return begun + 1 if held.due != NEVER else None
-    if change.op == OP_LOAD or begun - run_at >= DAY_S:
+        return done + 1 if held.due != NEVER else None
+    if change.op == OP_LOAD or done - run_at >= DAY_S:
         return None
-    return begun + 1
+    return done + 1
 
 
-def first_run(change: Change, begun: int) -> int | None:
+def first_run(change: Change, done: int) -> int | None:
     job = change.job
     if change.op != OP_INSERT or not job.first_run_soon:
         return None
@@ -84,7 +84,7 @@ def first_run(change: Change, begun: int) -> int | None:
     if job.kind == KIND_INTERVAL:
         assert job.schedule.every_s is not None
         window = max(1, min(5, job.schedule.every_s // 2))
-    instant = begun + 1 + job_hash(job.id) % window
+    instant = done + 1 + job_hash(job.id) % window
     return instant if in_window(job.schedule, instant) else None
 
 
@@ -101,8 +101,9 @@ class TwinWheel:
             return False
         if change.op == OP_DELETE:
             return self.held.pop(job.id, None) is not None
-        extra = extra_run(change, held, begun)
-        self.held[job.id] = Held(job, change.seq, owed_after(job, extra, begun), extra)
+        done = begun - 1 if held is not None and held.due == begun else begun
+        extra = extra_run(change, held, done)
+        self.held[job.id] = Held(job, change.seq, owed_after(job, extra, done), extra)
         return True
 
     def next_second(self) -> int:

@@ -12,7 +12,7 @@ from mainspring.wheel.records cimport (
 )
 from mainspring.wheel.schedule cimport KIND_CRON, KIND_INTERVAL, KIND_ONCE, grid_next
 from mainspring.wheel.shard cimport (
-    NEVER, NO_EXTRA, Shard, arm, disarm, next_of, once_at, owed_after, rare_of, shard_reserve,
+    NEVER, NO_EXTRA, Shard, arm, disarm, due_of, next_of, once_at, owed_after, rare_of, shard_reserve,
 )
 from mainspring.wheel.slab cimport NONE, slab_at, slab_give, slab_reserve, slab_take
 from mainspring.wheel.text cimport UUID_BYTES, UUID_TEXT, escaped_length, is_uuid, pack_uuid, write_escaped
@@ -38,16 +38,24 @@ cdef inline bint in_window(const Definition_t* row, int64_t instant) noexcept no
     return row.starts_at <= instant < row.ends_at
 
 
+# The newest second that the job is done with: amid a drain one that still waits owes `begun`, edited or not.
+cdef inline int64_t done_until(const Shard* shard, const Record* old) noexcept nogil:
+    if old == NULL or old.next == 0 or shard.drained == shard.begun or due_of(shard, old) != shard.begun:
+        return shard.begun
+    return shard.begun - 1
+
+
 # One that still waited when it was edited, or was committed after its instant, runs with the next second.
 cdef int64_t late_once(const Shard* shard, const Definition_t* row, const Record* old) noexcept nogil:
     cdef bint was_once = old != NULL and kind_of(old) == KIND_ONCE
-    if row.run_at > shard.begun or not in_window(row, row.run_at):
+    cdef int64_t done = done_until(shard, old)
+    if row.run_at > done or not in_window(row, row.run_at):
         return NO_EXTRA
     if was_once and once_at(shard, old) == row.run_at:
-        return shard.begun + 1 if old.next else NO_EXTRA
-    if row.op == OP_LOAD or row.run_at <= shard.begun - LATE_ONCE_MAX_S:
+        return done + 1 if old.next else NO_EXTRA
+    if row.op == OP_LOAD or row.run_at <= done - LATE_ONCE_MAX_S:
         return NO_EXTRA
-    return shard.begun + 1
+    return done + 1
 
 
 cdef int64_t first_run(const Shard* shard, const Definition_t* row, uint64_t hash) noexcept nogil:
@@ -73,7 +81,7 @@ cdef int64_t extra_of(
     rare = rare_of(shard, old)
     if rare == NULL or rare.extra_at == NO_EXTRA or kind_of(old) == KIND_ONCE:
         return NO_EXTRA
-    return max(rare.extra_at, shard.begun + 1)
+    return max(rare.extra_at, done_until(shard, old) + 1)
 
 
 cdef void plan_rare(
@@ -189,7 +197,7 @@ cdef void store_schedule(Shard* shard, Record* record, const Plan* plan) noexcep
 
 # An edit that leaves the instant as it was leaves the entry where it stands.
 cdef void settle(Shard* shard, uint32_t number, Record* record) noexcept nogil:
-    cdef int64_t due = owed_after(shard, record, shard.begun)
+    cdef int64_t due = owed_after(shard, record, done_until(shard, record))
     if due != NEVER and record.next == next_of(shard, due):
         return
     disarm(shard, number)

@@ -7,7 +7,7 @@ from mainspring.engine.inflight import FRAMES_MAX, RETRY_MAX_S, SILENCE_FIRST_S,
 
 def add(flying: InFlight, *frames: bytes, second: int = 7) -> Batch:
     offsets = np.cumsum([0, *map(len, frames)]).astype(np.uint32)
-    return flying.add(second, b"".join(frames), offsets)
+    return flying.add(flying.next_number(), second, b"".join(frames), offsets)
 
 
 def test_a_reply_number_finds_its_run_and_only_once() -> None:

@@ -19,6 +19,7 @@ from mainspring.wheel import (
     job_hash,
     next_fires,
     phase_of,
+    shard_of,
 )
 
 NOW = 1_764_500_000
@@ -240,6 +241,34 @@ def test_clear_forgets_all_jobs_amid_a_second_and_keeps_the_clock() -> None:
     assert (len(wheel), drain(wheel), wheel.now) == (0, [], NOW + 1)
     put(wheel, every(1, 1))
     assert drain(wheel) == [(1, NOW + 2)]
+    assert faults(wheel) == {}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "owes"),
+    [
+        (Job(1, Schedule(every_s=1)), Job(1, Schedule(every_s=1), data="2"), True),
+        (Job(1, Schedule(every_s=1)), Job(1, Schedule(every_s=2, phase_s=(NOW + 1) % 2)), True),
+        (Job(1, Schedule(every_s=1)), Job(1, Schedule(every_s=2, phase_s=NOW % 2)), False),
+        (Job(1, Schedule(every_s=1)), Job(1, Schedule(run_at=NOW + 1)), True),
+        (Job(1, Schedule(every_s=1)), Job(1, Schedule(every_s=1), enabled=False), False),
+        (Job(1, Schedule(run_at=NOW + 1)), Job(1, Schedule(run_at=NOW + 1), key="new"), True),
+        (Job(1, Schedule(run_at=NOW + 1)), Job(1, Schedule(run_at=NOW + 9)), False),
+    ],
+)
+def test_an_edit_of_a_job_that_waits_amid_a_second_leaves_it_what_the_new_definition_owes(
+    old: Job, new: Job, owes: bool
+) -> None:
+    wheel, frames = Wheel(NOW), Frames(max_frames=1)
+    before = [Job(i, Schedule(every_s=1)) for i in range(2, 60_000) if shard_of(i) == shard_of(1)][:3]
+    put(wheel, old, *before)
+    assert not wheel.drain(NOW + 1, NOW + 1, frames)
+    assert frames.job_id(0) != 1
+    assert put(wheel, new, op=OP_UPDATE, seq=1)
+    assert faults(wheel) == {}
+    runs = drain(wheel)
+    assert ((1, NOW + 1) in runs) == owes
+    assert len(runs) == len(before) - 1 + owes
     assert faults(wheel) == {}
 
 

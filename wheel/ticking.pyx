@@ -1,0 +1,258 @@
+"""The tick thread, in C alone. ticking.pxd says what it promises."""
+
+from libc.stdint cimport INT64_MIN, int64_t, uint32_t, uint64_t
+from libc.string cimport memset
+from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, clockid_t, timespec
+
+from mainspring.wheel.core cimport WRONG_SECOND, drain_second
+from mainspring.wheel.drain cimport WHOLE
+from mainspring.wheel.memory cimport (
+    DONE, NO_MEMORY, pthread_mutex_destroy, pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock,
+)
+
+
+cdef extern from "<pthread.h>" nogil:
+    ctypedef struct pthread_condattr_t:
+        pass
+    int pthread_condattr_init(pthread_condattr_t* attributes)
+    int pthread_condattr_setclock(pthread_condattr_t* attributes, clockid_t clock)
+    int pthread_condattr_destroy(pthread_condattr_t* attributes)
+    int pthread_cond_init(pthread_cond_t* cond, const pthread_condattr_t* attributes)
+    int pthread_cond_destroy(pthread_cond_t* cond)
+    int pthread_cond_signal(pthread_cond_t* cond)
+    int pthread_cond_timedwait(pthread_cond_t* cond, pthread_mutex_t* mutex, const timespec* until)
+    int pthread_create(pthread_t* thread, const void* attributes, void* (*body)(void*) noexcept nogil, void* of)
+    int pthread_join(pthread_t thread, void** result)
+    int pthread_setname_np(pthread_t thread, const char* name)
+
+
+cdef extern from "<signal.h>" nogil:
+    ctypedef struct sigset_t:
+        pass
+    int SIG_SETMASK
+    int sigfillset(sigset_t* signals)
+    int pthread_sigmask(int how, const sigset_t* signals, sigset_t* before)
+
+
+cdef extern from "<sys/eventfd.h>" nogil:
+    int EFD_CLOEXEC
+    int EFD_NONBLOCK
+    int eventfd(unsigned int start, int flags)
+    int eventfd_write(int bell, uint64_t count)
+
+
+cdef extern from "<unistd.h>" nogil:
+    int close(int fd)
+
+
+cdef extern from * nogil:
+    int __ATOMIC_SEQ_CST
+    int64_t atomic_load "__atomic_load_n"(const int64_t* at, int order)
+    void atomic_store "__atomic_store_n"(int64_t* at, int64_t value, int order)
+
+
+cdef enum:
+    # However far the next second is: the clock may step meanwhile.
+    REST_NS = 1000000000
+    # A clock moved by hand is looked at this often.
+    LOOK_NS = 1000000
+    MEMORY_PAUSE_NS = 250000000
+
+# ---------------------------------------------------------------------------------------- clocks
+
+
+cdef int64_t read_ns(clockid_t clock) noexcept nogil:
+    cdef timespec at
+    clock_gettime(clock, &at)
+    return <int64_t>at.tv_sec * SECOND_NS + at.tv_nsec
+
+
+cdef int64_t wall_ns(const Clock* clock) noexcept nogil:
+    return atomic_load(&clock.at, __ATOMIC_SEQ_CST) if clock.by_hand else read_ns(CLOCK_REALTIME)
+
+
+cdef void set_by_hand(Clock* clock, int64_t at_ns) noexcept nogil:
+    clock.by_hand = True
+    atomic_store(&clock.at, at_ns, __ATOMIC_SEQ_CST)
+
+
+cdef int64_t steady_ns() noexcept nogil:
+    return read_ns(CLOCK_MONOTONIC)
+
+
+# ------------------------------------------------------------------------------------- the thread
+
+
+cdef int ticking_open(
+    Ticking* t, Core* core, const Clock* clock, Buffer** ring, uint32_t size,
+) noexcept nogil:
+    cdef pthread_condattr_t steady
+    memset(t, 0, sizeof(Ticking))
+    t.core, t.clock, t.ring, t.size = core, clock, ring, size
+    t.second = core.now + 1
+    t.permitted = t.stalled_until = INT64_MIN
+    pthread_mutex_init(&t.lock, NULL)
+    # A wait on the wall clock would be drawn out by a step back.
+    pthread_condattr_init(&steady)
+    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC)
+    pthread_cond_init(&t.changed, &steady)
+    pthread_condattr_destroy(&steady)
+    t.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
+    return t.bell
+
+
+cdef void ticking_close(Ticking* t) noexcept nogil:
+    if t.bell >= 0:
+        close(t.bell)
+    t.bell = -1
+    pthread_cond_destroy(&t.changed)
+    pthread_mutex_destroy(&t.lock)
+
+
+cdef void unlock_and_wake(Ticking* t) noexcept nogil:
+    pthread_cond_signal(&t.changed)
+    pthread_mutex_unlock(&t.lock)
+
+
+cdef int obstacle(const Ticking* t, int64_t now_ns) noexcept nogil:
+    if t.retry_ns > steady_ns():
+        return MEMORY
+    if t.filled - t.given == t.size:
+        return ROOM
+    if t.amid:
+        return NOTHING
+    if now_ns < t.second * SECOND_NS:
+        return CLOCK
+    if t.second <= t.permitted:
+        return NOTHING
+    if t.second <= t.stalled_until or now_ns // SECOND_NS - t.second >= t.late_after:
+        return PERMIT
+    return NOTHING
+
+
+# How long the obstacle can last by itself, at most.
+cdef int64_t rest_ns(const Ticking* t, int64_t now_ns) noexcept nogil:
+    if t.waits_for == MEMORY:
+        return MEMORY_PAUSE_NS
+    if t.clock.by_hand:
+        return LOOK_NS
+    return min(t.second * SECOND_NS - now_ns, <int64_t>REST_NS) if t.waits_for == CLOCK else REST_NS
+
+
+cdef void rest(Ticking* t, int64_t now_ns) noexcept nogil:
+    cdef int64_t until_ns = steady_ns() + rest_ns(t, now_ns)
+    cdef timespec until
+    until.tv_sec, until.tv_nsec = until_ns // SECOND_NS, until_ns % SECOND_NS
+    pthread_cond_timedwait(&t.changed, &t.lock, &until)
+
+
+# A stall is worked through under permits to its end, also where that is hardly late any more.
+cdef void ask_for_permit(Ticking* t, int64_t now_ns) noexcept nogil:
+    if t.second > t.stalled_until:
+        t.stalled_until = now_ns // SECOND_NS
+    eventfd_write(t.bell, 1)
+
+
+cdef bint wait_for_work(Ticking* t) noexcept nogil:
+    cdef int64_t now_ns = wall_ns(t.clock)
+    cdef int reason = obstacle(t, now_ns)
+    while reason != NOTHING and not t.stopping:
+        if reason == PERMIT and t.waits_for != PERMIT:
+            ask_for_permit(t, now_ns)
+        t.waits_for = reason
+        rest(t, now_ns)
+        now_ns = wall_ns(t.clock)
+        reason = obstacle(t, now_ns)
+    t.waits_for = NOTHING
+    return not t.stopping
+
+
+# Whether a second is missed is judged once for all of it, however long its draining is held up.
+cdef void begin_second(Ticking* t) noexcept nogil:
+    t.amid = True
+    t.now = wall_ns(t.clock) // SECOND_NS
+    t.began_ns = steady_ns()
+    t.mark_then = t.mark
+
+
+cdef void end_second(Ticking* t, Buffer* buffer) noexcept nogil:
+    buffer.whole = True
+    buffer.took_ns = steady_ns() - t.began_ns
+    buffer.late_ns = wall_ns(t.clock) - t.second * SECOND_NS
+    t.amid = False
+    t.second += 1
+
+
+cdef void hand_over(Ticking* t, int code) noexcept nogil:
+    cdef Buffer* buffer = t.ring[t.filled % t.size]
+    buffer.mark, buffer.whole = t.mark_then, False
+    if code == WHOLE:
+        end_second(t, buffer)
+    t.filled += 1
+    eventfd_write(t.bell, 1)
+
+
+# Nothing is lost by a refusal: the drain leaves all as it was, and its next try appends to the same buffer.
+cdef void meet_refusal(Ticking* t) noexcept nogil:
+    t.refused += 1
+    t.refusals += 1
+    t.retry_ns = steady_ns() + MEMORY_PAUSE_NS
+    if t.refusals < MEMORY_TRIES:
+        eventfd_write(t.bell, 1)
+        return
+    hand_over(t, NO_MEMORY)
+    t.failure, t.stopping = NO_MEMORY, True
+
+
+cdef void end_piece(Ticking* t, int code) noexcept nogil:
+    if code == NO_MEMORY:
+        meet_refusal(t)
+    elif code == WRONG_SECOND:
+        t.failure, t.stopping = WRONG_SECOND, True
+    else:
+        t.refusals = 0
+        hand_over(t, code)
+
+
+cdef void* tick(void* ticking) noexcept nogil:
+    cdef Ticking* t = <Ticking*>ticking
+    cdef int code
+    pthread_mutex_lock(&t.lock)
+    while wait_for_work(t):
+        if not t.amid:
+            begin_second(t)
+        pthread_mutex_unlock(&t.lock)
+        code = drain_second(t.core, t.second, t.now, t.ring[t.filled % t.size].output)
+        pthread_mutex_lock(&t.lock)
+        end_piece(t, code)
+    t.ended = True
+    eventfd_write(t.bell, 1)
+    pthread_mutex_unlock(&t.lock)
+    return NULL
+
+
+# What is owed when the thread starts is worked through as a stall is.
+cdef void note_owed(Ticking* t) noexcept nogil:
+    cdef int64_t now = wall_ns(t.clock) // SECOND_NS
+    if t.second < now:
+        t.stalled_until = now
+
+
+# Signals are for the thread that Python handles them in.
+cdef int thread_start(pthread_t* thread, Ticking* t) noexcept nogil:
+    cdef sigset_t none, before
+    cdef int code
+    note_owed(t)
+    sigfillset(&none)
+    pthread_sigmask(SIG_SETMASK, &none, &before)
+    code = pthread_create(thread, NULL, tick, t)
+    pthread_sigmask(SIG_SETMASK, &before, NULL)
+    if code == DONE:
+        pthread_setname_np(thread[0], b"tick")
+    return code
+
+
+cdef void thread_join(pthread_t thread, Ticking* t) noexcept nogil:
+    pthread_join(thread, NULL)
+    close(t.bell)
+    t.bell = -1
