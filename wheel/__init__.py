@@ -4,15 +4,9 @@ Two halves, of which each is of use without the other:
 
 * pure functions of a schedule: ``next_fires``, ``interval_next`` and what they rest on. A consumer can
   compute with them which runs it should have seen.
-<<<<<<< HEAD
 * ``Wheel``: 256 compiled shards of jobs under one clock. ``loader`` fills an empty one, ``apply`` takes
   batches of changes, ``drain`` writes the runs of the next second as broker frames, ``check`` proves a shard
   right. A ``Ticker`` drains it second by second on a thread of its own.
-=======
-* ``Wheel``: 256 compiled shards of jobs under one clock. ``apply`` takes batches of definitions, ``drain``
-  writes the runs of the next second as broker frames, ``check`` proves a shard right. A ``Ticker`` drains it
-  second by second on a thread of its own.
->>>>>>> e
 """
 
 from mainspring.wheel.cron import CronSpec, parse_cron
@@ -36,12 +30,8 @@ from mainspring.wheel.layout import (
     SHARDS,
 )
 from mainspring.wheel.schedule import interval_next, job_hash, next_fires, phase_of, shard_of, spread_of
-<<<<<<< HEAD
-from mainspring.wheel.wheel import FAULTS, Loader, Wheel
-=======
 from mainspring.wheel.ticker import ManualClock, Piece, Ticker
-from mainspring.wheel.wheel import FAULTS, Wheel
->>>>>>> e
+from mainspring.wheel.wheel import FAULTS, Loader, Wheel
 from mainspring.wheel.zones import Zone, load_zone
 
 __all__ = [
@@ -63,12 +53,9 @@ __all__ = [
     "SKIP_REASONS",
     "CronSpec",
     "Frames",
-<<<<<<< HEAD
     "Loader",
-=======
     "ManualClock",
     "Piece",
->>>>>>> e
     "Schedule",
     "ScheduleError",
     "Ticker",
