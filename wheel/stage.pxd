@@ -25,6 +25,8 @@ cdef enum:
     JUDGED = 256            # rows judged before the first of them is written: they stay in the cache
     UNCOMMON = SEEN         # flag of a staged row: an Uncommon follows it
     HEAD_BYTES = 64         # of a page: rows of a line's size then lie in one line each
+    STAGGERS = 64           # shards whose first pages begin at different bytes,
+    STAGGER_BYTES = 128     # so far apart: else all tails would ask for the same few sets of a cache
 
 
 # Follows: an Uncommon, where flagged; then key and payload as a blob holds them, or a pointer to the whole
@@ -48,6 +50,7 @@ ctypedef struct StagePage:
     StagePage* next
     uint32_t number         # in its list, from 0
     uint32_t used           # bytes, once there is a next page
+    uint32_t begin          # where its rows begin
 
 
 # Where a writer stands in the pages of one shard; both NULL before the first.
@@ -125,7 +128,7 @@ cdef inline void** large_of(const Staged* staged) noexcept nogil:
 
 
 cdef inline char* first_of(const StagePage* page) noexcept nogil:
-    return <char*>page + HEAD_BYTES
+    return <char*>page + page.begin
 
 
 cdef inline StagePage* page_of(const void* staged) noexcept nogil:

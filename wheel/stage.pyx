@@ -7,8 +7,9 @@ from mainspring.wheel.batch cimport ACCEPTED, Batch, batch_refusal
 from mainspring.wheel.edit cimport OP_LOAD, Definition_t, flags_of, is_rare, plain_schedule
 from mainspring.wheel.hash cimport shard_of_hash, xxh64_i64
 from mainspring.wheel.memory cimport (
-    DONE, NO_MEMORY, memory_give, memory_take, page_give, page_take, prefetch_write, pthread_mutex_destroy,
-    pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock, source_prepare, unlikely,
+    DONE, NO_MEMORY, memory_give, memory_take, page_give, page_take, prefetch, prefetch_write,
+    pthread_mutex_destroy, pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock, source_prepare,
+    unlikely,
 )
 from mainspring.wheel.records cimport ROUTE_WIDE, blob_head
 from mainspring.wheel.schedule cimport KIND_INTERVAL
@@ -115,15 +116,16 @@ cdef int write_row(
 
 
 # Obtained before it is taken, so that no writer waits for another's first touch of a block.
-cdef int add_page(PageSource* source, Tail* tail) noexcept nogil:
+cdef int add_page(PageSource* source, Tail* tail, int shard) noexcept nogil:
     cdef StagePage* page = NULL
     cdef StagePage* newest
     if source_prepare(source, 1) == DONE:
         page = <StagePage*>page_take(source)
     if page == NULL:
         return NO_MEMORY
-    page.next, page.number = NULL, 0
+    page.next, page.number, page.begin = NULL, 0, HEAD_BYTES
     if tail.end == NULL:
+        page.begin += shard % STAGGERS * STAGGER_BYTES
         tail.first = page
     else:
         newest = <StagePage*>(tail.end - PAGE_BYTES)
@@ -133,7 +135,7 @@ cdef int add_page(PageSource* source, Tail* tail) noexcept nogil:
     return DONE
 
 
-# The line after next is asked for: by the time this shard's turn comes again it has arrived.
+# Where the row after next will begin is asked for: by the time this shard's turn comes again it has arrived.
 cdef inline int append(
     Stage* stage, Writer* writer, const Definition_t* row, const uint8_t* texts,
 ) noexcept nogil:
@@ -141,8 +143,9 @@ cdef inline int append(
     cdef Tail* tail = &writer.tails[shard]
     cdef Shape shape
     shape_row(stage.shards, row, texts, &shape)
-    if unlikely(tail.end - tail.at < <int64_t>shape.bytes) and add_page(stage.source, tail) == NO_MEMORY:
-        return NO_MEMORY
+    if unlikely(tail.end - tail.at < <int64_t>shape.bytes):
+        if add_page(stage.source, tail, shard) == NO_MEMORY:
+            return NO_MEMORY
     if write_row(<Staged*>tail.at, writer.call, row, texts, &shape) == NO_MEMORY:
         return NO_MEMORY
     tail.at += shape.bytes
@@ -247,9 +250,13 @@ cdef int judge(const Batch* piece, uint64_t* row) noexcept nogil:
     return batch_refusal(piece, row)
 
 
-cdef int add_piece(Stage* stage, Writer* writer, const Batch* piece) noexcept nogil:
+# Of the `left` rows of the batch those of the next piece are asked for on the way.
+cdef int add_piece(Stage* stage, Writer* writer, const Batch* piece, uint64_t left) noexcept nogil:
     cdef uint64_t i
     for i in range(piece.count):
+        if i + JUDGED < left:
+            prefetch(&piece.rows[i + JUDGED])
+            prefetch(&piece.rows[i + JUDGED].every_s)
         if append(stage, writer, &piece.rows[i], piece.texts) == NO_MEMORY:
             return NO_MEMORY
     return DONE
@@ -266,7 +273,7 @@ cdef int add_all(Stage* stage, Writer* writer, const Batch* batch, uint64_t* row
         if code != ACCEPTED:
             row[0] += start
             return code
-        if add_piece(stage, writer, &piece) == NO_MEMORY:
+        if add_piece(stage, writer, &piece, batch.count - start) == NO_MEMORY:
             return NO_MEMORY
         start += piece.count
     return DONE
