@@ -192,16 +192,14 @@ cdef void hand_over(Ticking* t, int code) noexcept nogil:
     eventfd_write(t.bell, 1)
 
 
-# Nothing is lost by a refusal: the drain leaves all as it was, and its next try appends to the same buffer.
+# Nothing is lost by a refusal. What was drained before it is handed over at once: the next may be the last.
 cdef void meet_refusal(Ticking* t) noexcept nogil:
     t.refused += 1
     t.refusals += 1
     t.retry_ns = steady_ns() + MEMORY_PAUSE_NS
-    if t.refusals < MEMORY_TRIES:
-        eventfd_write(t.bell, 1)
-        return
     hand_over(t, NO_MEMORY)
-    t.failure, t.stopping = NO_MEMORY, True
+    if t.refusals == MEMORY_TRIES:
+        t.failure, t.stopping = NO_MEMORY, True
 
 
 cdef void end_piece(Ticking* t, int code) noexcept nogil:

@@ -396,6 +396,20 @@ def sound_wheel() -> Wheel:
     return wheel
 
 
+def test_what_was_drained_before_memory_ran_out_can_be_taken_at_once() -> None:
+    stage = Stage(*crowd())
+    fail_allocation_in(3)
+    try:
+        with ticking(stage):
+            stage.clock.set(NOW + 1)
+            wait_for(lambda: stage.ticker.refused)
+    finally:
+        fail_allocation_in(0)
+    stage.take_all()
+    assert 0 < len(stage.runs) < len(sound_runs := drain(sound_wheel()))
+    assert stage.runs + drain(stage.wheel) == sound_runs
+
+
 def test_memory_that_stays_away_ends_the_thread_with_an_error() -> None:
     stage = Stage(*crowd())
     fail_allocation_in(1)
