@@ -1,6 +1,7 @@
 """Runs between their sending and their acknowledgement."""
 
 import numpy as np
+import pytest
 
 from mainspring.engine.inflight import FRAMES_MAX, RETRY_MAX_S, SILENCE_FIRST_S, Batch, InFlight
 
@@ -68,3 +69,13 @@ def test_a_batch_that_is_refused_for_hours_is_tried_again_at_the_longest_pause()
     batch.refused, batch.resend_at = "", now + SILENCE_FIRST_S * 10
     batch.refuse("stream_full", now)
     assert batch.resend_at == now + RETRY_MAX_S
+
+
+def test_numbers_may_leave_batches_out_but_never_come_twice() -> None:
+    flying, offsets = InFlight(), np.array([0, 1], np.uint32)
+    batch = flying.add(5 * FRAMES_MAX, 7, b"a", offsets)
+    assert flying.find(5 * FRAMES_MAX) == (batch, 0)
+    assert flying.next_number() == 6 * FRAMES_MAX
+    for first in (0, 5 * FRAMES_MAX, 6 * FRAMES_MAX + 1):
+        with pytest.raises(ValueError, match=f"reply number {first}"):
+            flying.add(first, 7, b"a", offsets)
