@@ -19,6 +19,7 @@ cdef class Wheel:
     cdef str subject
     cdef str reply_prefix
     cdef bint loading               # a Loader is open
+    cdef uint32_t applying          # calls of apply under way
 
     cdef int require_whole(self) except -1
 

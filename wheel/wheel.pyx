@@ -221,10 +221,12 @@ cdef class Wheel:
         self.require_whole()
         describe(&batch, self, definitions, texts)
         self.first_shard = batch.first_shard = (self.first_shard + APART) % SHARDS
+        self.applying += 1
         with nogil:
             code = batch_refusal(&batch, &refused)
             if code == ACCEPTED:
                 code = batch_apply(&batch, self.core.shards, &self.core.source, &self.core.evacuations)
+        self.applying -= 1
         if code == NO_MEMORY:
             raise out_of_memory(f"after {batch.applied} of {batch.count} rows")
         if code != DONE:
@@ -351,6 +353,8 @@ cdef class Wheel:
 cdef class Loader:
     def __cinit__(self, Wheel wheel not None):
         wheel.require_whole()
+        if wheel.applying:
+            raise RuntimeError("another thread is applying changes to this wheel: load it before or after")
         if len(wheel):
             raise RuntimeError(f"a loader fills an empty wheel, this one has {len(wheel)} jobs: clear it first")
         load_open(&self.load, &wheel.core)

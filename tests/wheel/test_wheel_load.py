@@ -3,7 +3,7 @@
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import hypothesis.strategies as st
@@ -424,3 +424,27 @@ def test_large_payloads_count_as_memory_of_the_wheel() -> None:
     assert 3_000_000 <= grown < 3_000_000 + 2**21
     put(wheel, *(every(i, 60) for i in range(100)), op=OP_DELETE, seq=2)
     assert wheel.nbytes < before
+
+
+def test_a_loader_does_not_open_amid_an_edit() -> None:
+    """What an edit that was let in before puts into a shard would be gone when that shard is built."""
+    wheel, over = Wheel(NOW), threading.Event()
+    changes = batch(wheel, [Change(every(i, 60), OP_DELETE) for i in range(50_000)])
+
+    def edit() -> None:
+        while not over.is_set():
+            with suppress(RuntimeError):  # the loader was first
+                wheel.apply(*changes)
+
+    def open_again_and_again() -> None:
+        while True:
+            wheel.loader().close()
+
+    editor = threading.Thread(target=edit)
+    editor.start()
+    try:
+        with pytest.raises(RuntimeError, match="another thread is applying changes"):
+            open_again_and_again()
+    finally:
+        over.set()
+        editor.join()
