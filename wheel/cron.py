@@ -5,7 +5,6 @@ Five fields (minute, hour, day of month, month, weekday), or six with the second
 """
 
 import re
-from collections.abc import Iterator
 from itertools import pairwise, product
 from typing import NamedTuple, NoReturn
 
@@ -75,32 +74,32 @@ def parse_cron(expression: str) -> CronSpec:
     A date that never occurs (30 February) is refused too: it is a slip of the pen, or a job better paused.
     """
     _require_plain(expression)
-    words = list(_words(ALIASES.get(expression.strip(" \t").lower(), expression)))
-    if len(words) not in (5, 6) or words[0][0].startswith("@") or "=" in words[0][0]:
-        _refuse_shape(expression, [word for word, _ in words])
-    if len(words) == 6 and (torn := _torn_list([word for word, _ in words])):
-        _refuse(expression, *torn)
-    spec = _five(words) if len(words) == 5 else _six(words)
+    words = _words(expression)
+    if len(words) != 5:
+        _require_six(expression, words)
+    try:
+        spec = _spec(_columns(words), window_s=60 if len(words) == 5 else 1)
+    except Misread as misread:
+        raise _placed(misread, expression, len(words)) from None
     if len(spec.draws) > DRAWS_MAX:
         _refuse(expression, f"has {len(spec.draws)} times an H", f"write {DRAWS_MAX} at most")
-    _require_occurring(spec, words[-3][0], words[-2][0])
+    _require_occurring(spec, words[-3], words[-2])
     return spec
 
 
-def _five(words: list[tuple[str, int]]) -> CronSpec:
-    columns = [_column(number, word, at) for number, (word, at) in enumerate(words, 1)]
-    return _spec([_NO_SECONDS, *columns], window_s=60)
+def _words(expression: str) -> list[str]:
+    if "@" in expression:
+        expression = ALIASES.get(expression.strip(" \t").lower(), expression)
+    return expression.split()  # of plain text, so by spaces and tabs alone
 
 
-def _six(words: list[tuple[str, int]]) -> CronSpec:
-    columns = [
-        _column(number, word, at, " (of six fields the first is the second)")
-        for number, (word, at) in enumerate(words)
-    ]
-    return _spec(columns, window_s=1)
+def _columns(words: list[str]) -> list[Column]:
+    numbers = range(len(FIELDS) - len(words), len(FIELDS))
+    columns = list(map(read_word, numbers, words))
+    return columns if len(words) == len(FIELDS) else [_NO_SECONDS, *columns]
 
 
-def _spec(columns: list[Column], *, window_s: int) -> CronSpec:
+def _spec(columns: list[Column], window_s: int) -> CronSpec:
     second, minute, hour, day, month, weekday = columns
     return CronSpec(
         second.values,
@@ -121,41 +120,43 @@ def _spec(columns: list[Column], *, window_s: int) -> CronSpec:
     )
 
 
+# ----------------------------------------------------------------------------------- what is refused
+
+
 def _require_plain(expression: str) -> None:
     # The length comes first: nothing below may be slow, or loud, on a megabyte.
     if len(expression) > CHARACTERS_MAX:
         problem = f"is {len(expression)} characters long"
         _refuse(expression, problem, f"write at most {CHARACTERS_MAX}, or divide the job in two")
-    if foreign := _FOREIGN.search(expression):
+    if not (expression.isascii() and expression.isprintable()) and (foreign := _FOREIGN.search(expression)):
         problem = f"at character {foreign.start() + 1} is not plain ASCII text on one line"
         _refuse(foreign[0], problem, "write digits, names and * , - / separated by spaces or tabs")
 
 
 _FOREIGN = re.compile(r"[^ -~\t]")
-_WORD = re.compile(r"[^ \t]+")
 
 
-def _words(expression: str) -> Iterator[tuple[str, int]]:
-    for found in _WORD.finditer(expression):
-        yield found[0], found.start() + 1
-
-
-def _column(number: int, word: str, at: int, reminder: str = "") -> Column:
-    try:
-        return read_word(number, word)
-    except Misread as misread:
-        field, place = f"cron {FIELDS[number].name}", at + misread.at
-        problem = f"at character {place} {misread.problem}"
-        raise ScheduleError(field, misread.token, problem, misread.mend + reminder) from None
+def _placed(misread: Misread, expression: str, fields: int) -> ScheduleError:
+    """The error with its place in the whole: a word is read without a look at where it stands."""
+    starts = [found.start() for found in re.finditer(r"[^ \t]+", expression)]
+    place = starts[misread.field - len(FIELDS) + fields] + misread.at + 1
+    reminder = " (of six fields the first is the second)" if fields == 6 else ""
+    problem = f"at character {place} {misread.problem}"
+    field = f"cron {FIELDS[misread.field].name}"
+    return ScheduleError(field, misread.token, problem, misread.mend + reminder)
 
 
 def _refuse(token: str, problem: str, mend: str) -> NoReturn:
     raise ScheduleError("cron expression", token, problem, mend)
 
 
-def _refuse_shape(expression: str, words: list[str]) -> NoReturn:
-    told = _slip(words[0].lower() if words else "") or _torn_list(words) or _miscount(len(words))
-    _refuse(expression, *told)
+def _require_six(expression: str, words: list[str]) -> None:
+    """Refuses what has neither five fields nor six, and six words that were meant otherwise."""
+    told = _slip(words[0].lower() if words else "") or _torn_list(words)
+    if told is None and len(words) != 6:
+        told = _miscount(len(words))
+    if told is not None:
+        _refuse(expression, *told)
 
 
 def _slip(first: str) -> tuple[str, str] | None:
@@ -189,6 +190,9 @@ def _miscount(fields: int) -> tuple[str, str]:
 
 
 def _require_occurring(spec: CronSpec, day_word: str, month_word: str) -> None:
+    # Nearly all have no draws, and one look is enough.
+    if not spec.draws and date_occurs(spec):
+        return
     for days, months, weekdays in product(*(_drawn_masks(spec, number) for number in (3, 4, 5))):
         if not date_occurs(spec._replace(days=days, months=months, weekdays=weekdays)):
             drawn = " can draw" if spec.draws else " is"

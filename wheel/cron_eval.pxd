@@ -69,6 +69,6 @@ cdef class CompiledCron:
     cdef readonly str expression
     cdef readonly str tz
     cdef readonly object spec
-    cdef object zone
+    cdef object zone        # whose table the group's rule points into
     cdef uint64_t _outcome_of(self, job_id) except? 0
     cdef CronRule _rule_of(self, job_id) except *

@@ -185,11 +185,11 @@ cdef class CompiledCron:
         self.spec = parse_cron(expression)
         self.expression = expression
         self.tz = tz
-        self.zone = load_zone(tz)
+        self.zone = zone_table(tz)
         self.group = new_group()
         set_rule(&self.group.rule, self.spec)
         set_draws(self.group, self.spec.draws)
-        set_zone(&self.group.rule.zone, self.zone)
+        self.group.rule.zone = (<ZoneArrays>self.zone).table
 
     def __dealloc__(self):
         if self.group != NULL:
@@ -280,13 +280,28 @@ cdef int set_draws(CronGroup* group, draws) except -1:
     return 0
 
 
-# The zone's arrays are read-only and kept alive by the CompiledCron.
-cdef set_zone(ZoneTable* table, zone):
-    cdef const int64_t[::1] starts = zone.starts
-    cdef const int64_t[::1] offsets = zone.offsets
-    cdef const int64_t[::1] reached = zone.reached
-    table.starts = &starts[0]
-    table.offsets = &offsets[0]
-    table.reached = &reached[0]
-    table.stretches = starts.shape[0]
-    table.cycle_from = zone.cycle_from
+# The arrays of a Zone as C sees them, looked up once; the object keeps them alive.
+cdef class ZoneArrays:
+    cdef ZoneTable table
+    cdef object zone
+
+    def __cinit__(self, zone):
+        cdef const int64_t[::1] starts = zone.starts
+        cdef const int64_t[::1] offsets = zone.offsets
+        cdef const int64_t[::1] reached = zone.reached
+        self.zone = zone
+        self.table.starts = &starts[0]
+        self.table.offsets = &offsets[0]
+        self.table.reached = &reached[0]
+        self.table.stretches = starts.shape[0]
+        self.table.cycle_from = zone.cycle_from
+
+
+cdef dict tables = {}
+
+
+cdef ZoneArrays zone_table(str tz):
+    found = tables.get(tz)
+    if found is None:
+        found = tables.setdefault(tz, ZoneArrays(load_zone(tz)))
+    return found

@@ -78,11 +78,15 @@ class Column(NamedTuple):
 
 
 class Misread(ValueError):
-    """A word that is none of its field: the part in question, where it begins in the word, and the mend."""
+    """A word that is none of its field: the part in question, where it begins in the word, and the mend.
+
+    `field` is the number of that field, once `read_word` has let the error pass.
+    """
 
     def __init__(self, token: str, at: int, problem: str, mend: str) -> None:
         super().__init__(token, at, problem, mend)
         self.token, self.at, self.problem, self.mend = token, at, problem, mend
+        self.field = 0
 
 
 @lru_cache(maxsize=8192)
@@ -90,9 +94,13 @@ def read_word(number: int, word: str) -> Column:
     """The meaning of a word in field `number`; raises Misread."""
     column = Column(starred=word.startswith(("*", "?")))
     at = 0
-    for item in word.split(","):
-        column = _joined(column, _read_item(number, item, at))
-        at += len(item) + 1
+    try:
+        for item in word.split(","):
+            column = _joined(column, _read_item(number, item, at))
+            at += len(item) + 1
+    except Misread as misread:
+        misread.field = number
+        raise
     return column
 
 

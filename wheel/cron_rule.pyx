@@ -10,8 +10,8 @@ cdef enum:
     SATURDAY = 6
     DAY_S = 86_400
     MONTHS_SEARCHED_MAX = 4_824     # one cycle and two years; every date that exists has come by then
-    LOOKBACK_DOUBLINGS_MAX = 34
-    LOOKBACK_STEPS_MAX = 4
+    LOOKBACKS_MAX = 12              # 60 s, then eight times as far: twelve reach back 16,000 years
+    LOOKBACK_STEPS_MAX = 16
     LEAP_YEAR = 2000                # and the one after it is not
 
 
@@ -265,10 +265,10 @@ cdef int64_t last_since(const CronRule* rule, int64_t base, int64_t at) noexcept
 cdef int64_t cron_last(const CronRule* rule, int64_t at) noexcept nogil:
     cdef int64_t back = 60
     cdef int64_t base = at
-    cdef int doublings
-    for doublings in range(LOOKBACK_DOUBLINGS_MAX):
+    cdef int turn
+    for turn in range(LOOKBACKS_MAX):
         base = cron_next(rule, at - back)
         if base <= at:
             return last_since(rule, base, at)
-        back *= 2
+        back *= 8
     return at - back

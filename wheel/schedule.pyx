@@ -6,6 +6,8 @@ from mainspring.wheel.cron_eval cimport Bracket, CompiledCron, group_bracket, gr
 from mainspring.wheel.cron_rule cimport EDGE_BITS
 from mainspring.wheel.hash cimport shard_of_hash, spread_of_hash, xxh64_i64
 
+from functools import lru_cache
+
 from mainspring.wheel.definition import SECONDS_MAX, Schedule
 from mainspring.wheel.errors import ScheduleError
 
@@ -135,6 +137,10 @@ cdef inline int require_interval(int64_t every_s) except -1:
     return 0
 
 
+# A consumer that asks about job after job names few expressions, and their memos serve all of them.
+compiled = lru_cache(maxsize=1024)(CompiledCron)
+
+
 cdef class Plan:
     """A Schedule compiled for one job: asks for its instants without looking at the definition again.
 
@@ -160,7 +166,7 @@ cdef class Plan:
             if schedule.phase_s is not None:
                 self.schedule.phase = <int64_t>schedule.phase_s % self.schedule.every
         elif schedule.cron is not None:
-            self.cron = CompiledCron(schedule.cron, schedule.tz)
+            self.cron = compiled(schedule.cron, schedule.tz)
             self.cron.require_id(job_id)
             self.schedule.outcome = group_outcome(self.cron.group, job_id or 0)
             self.schedule.kind = KIND_CRON
