@@ -75,8 +75,8 @@ def parse_cron(expression: str) -> CronSpec:
     """
     _require_plain(expression)
     words = _words(expression)
-    if len(words) != 5:
-        _require_six(expression, words)
+    if len(words) != 5 or "=" in expression:
+        _require_shape(expression, words)
     try:
         spec = _spec(_columns(words), window_s=60 if len(words) == 5 else 1)
     except Misread as misread:
@@ -150,10 +150,10 @@ def _refuse(token: str, problem: str, mend: str) -> NoReturn:
     raise ScheduleError("cron expression", token, problem, mend)
 
 
-def _require_six(expression: str, words: list[str]) -> None:
-    """Refuses what has neither five fields nor six, and six words that were meant otherwise."""
+def _require_shape(expression: str, words: list[str]) -> None:
+    """Refuses what has neither five fields nor six, and words that were meant otherwise."""
     told = _slip(words[0].lower() if words else "") or _torn_list(words)
-    if told is None and len(words) != 6:
+    if told is None and len(words) not in (5, 6):
         told = _miscount(len(words))
     if told is not None:
         _refuse(expression, *told)
