@@ -148,6 +148,22 @@ def date_occurs(spec):
     return rule_occurs(&rule)
 
 
+def matching_days(spec, int64_t year, int month):
+    """The days of a month that match the date fields of a CronSpec: bit d for day d; draws are left out."""
+    cdef CronRule rule
+    cdef Month m = month_of(first_day_of(year, month))
+    set_rule(&rule, spec)
+    return month_days(&rule, &m)
+
+
+# Days since 1970-01-01; the month is found from a day that lies in it for certain.
+cdef int64_t first_day_of(int64_t year, int month) noexcept nogil:
+    cdef Month m = month_of(floor_div((year - 1970) * CYCLE_DAYS, 400) + (month - 1) * 30 + 3)
+    while m.year < year or (m.year == year and m.month < month):
+        month_advance(&m)
+    return m.first_day
+
+
 # ------------------------------------------------------------------------------------------- wall time
 
 
