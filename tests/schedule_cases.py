@@ -15,8 +15,6 @@ Y1990, Y2100 = 631_152_000, 4_102_444_800
 # A busy machine is no failure: speed has tests of its own, which count processor time.
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-LATER_GRAMMAR = "not supported yet"
-
 ODD_ZONES = (
     "Africa/Casablanca",  # daylight time suspended for Ramadan
     "Africa/Cairo",  # abolished, and brought back in 2023
@@ -37,7 +35,7 @@ ODD_ZONES = (
     "UTC",
 )
 
-FIELD_SPANS = ((0, 59, 60), (0, 23, 24), (1, 31, 31), (1, 12, 12), (0, 7, 7))
+FIELD_SPANS = ((0, 59, 60), (0, 59, 60), (0, 23, 24), (1, 31, 31), (1, 12, 12), (0, 7, 7))
 MONTHS = ("JAN", "feb", "Mar", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 WEEKDAYS = ("sun", "MON", "Tue", "WED", "THU", "FRI", "SAT")
 
@@ -55,22 +53,40 @@ zones = st.sampled_from(ODD_ZONES)
 job_ids = st.integers(-(2**63), 2**63 - 1)
 
 
+PLAIN_FORMS = ("{a}", "{a}", "*", "*/{n}", "{a}-{b}", "{a}-{b}/{n}", "{a}/{n}")
+HASHED_FORMS = ("H", "H/{n}", "H({low}-{high})", "H({low}-{high})/{n}")
+DAY_FORMS = ("?", "?/{n}", "L", "L-{back}", "LW", "{a}W")
+WEEKDAY_FORMS = ("?", "?/{n}", "{a}L", "{a}#{nth}")
+
+
 @st.composite
-def items(draw: st.DrawFn, column: int) -> str:
+def items(draw: st.DrawFn, column: int, *, hashed: bool) -> str:
+    """One item of a field; column 0 is the second."""
     lowest, highest, values = FIELD_SPANS[column]
-    names = {3: MONTHS, 4: WEEKDAYS}.get(column, ())
+    names = {4: MONTHS, 5: WEEKDAYS}.get(column, ())
     words = st.one_of(st.integers(lowest, highest).map(str), *([st.sampled_from(names)] if names else []))
-    form = draw(st.sampled_from(["{a}", "{a}", "*", "*/{n}", "{a}-{b}", "{a}-{b}/{n}", "{a}/{n}"]))
-    return form.format(a=draw(words), b=draw(words), n=draw(st.integers(1, values)))
+    own = {3: DAY_FORMS, 5: WEEKDAY_FORMS}.get(column, ())
+    form = draw(st.sampled_from(PLAIN_FORMS + own + (HASHED_FORMS if hashed else ())))
+    low, high = sorted((draw(st.integers(lowest, highest)), draw(st.integers(lowest, highest))))
+    day = st.integers(lowest, highest).map(str)
+    return form.format(
+        a=draw(day if form == "{a}W" else words),
+        b=draw(words),
+        n=draw(st.integers(1, values)),
+        low=low,
+        high=high,
+        back=draw(st.integers(0, 30)),
+        nth=draw(st.integers(1, 5)),
+    )
 
 
 @st.composite
-def expressions(draw: st.DrawFn) -> str:
-    """Five fields of every form; some name a date that never occurs, as people do."""
+def expressions(draw: st.DrawFn, *, hashed: bool = False) -> str:
+    """Five or six fields of every form; some name a date that never occurs, as people do."""
     fields = []
-    for column in range(5):
-        starred = st.just("*") if column >= 2 else st.nothing()
-        listed = st.lists(items(column), min_size=1, max_size=3).map(",".join)
+    for column in range(draw(st.integers(0, 1)), 6):
+        starred = st.just("*") if column >= 3 else st.nothing()
+        listed = st.lists(items(column, hashed=hashed), min_size=1, max_size=3).map(",".join)
         fields.append(draw(st.one_of(starred, listed)))
     return " ".join(fields)
 

@@ -1,66 +1,24 @@
 """Cron expressions: from text to bit masks, strictly, with errors that say where and what to write instead.
 
-Five fields (minute, hour, day of month, month, weekday) of `*`, `*/n`, `a`, `a-b`, `a-b/n`, `a/n` and lists
-of them, with names for months and weekdays, ranges that wrap round the end of a field, and aliases (@daily).
+Five fields (minute, hour, day of month, month, weekday), or six with the second in front, or an alias
+(@daily). The forms of a field are read by `mainspring.wheel.cron_field`.
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
+from typing import NamedTuple, NoReturn
 
+from mainspring.wheel.cron_field import DAY, FIELDS, Column, Draw, Misread, read_word
+from mainspring.wheel.cron_rule import date_occurs
 from mainspring.wheel.errors import ScheduleError
 
 CHARACTERS_MAX = 256
+DRAWS_MAX = 10
+"""So many `H` one expression may have: what they draw is one number of 64 bits."""
+
 FIVE_FIELDS = "write five fields: minute, hour, day of month, month, weekday"
+OR_SIX = "; a sixth in front is the second"
 PAUSE_HINT = "mend the date, or pause the job (enabled = false) if it is not to run for now"
-
-
-@dataclass(frozen=True, slots=True)
-class CronSpec:
-    """What an expression means: bit v of a mask says that value v matches.
-
-    Sunday is 0, days and months count from 1. `both_days`: day of month and weekday must both match, else
-    either one. `every_real_minute`: a repeated hour fires in both passes and a skipped one not at all;
-    otherwise each slot fires once. `window_s`: how far jobs are spread when they do not say.
-    """
-
-    seconds: int
-    minutes: int
-    hours: int
-    days: int
-    months: int
-    weekdays: int
-    both_days: bool
-    every_real_minute: bool
-    window_s: int
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One column of an expression: its values, how many there are, and the names that stand for some."""
-
-    name: str
-    lowest: int
-    highest: int
-    values: int
-    names: tuple[str, ...] = ()
-
-    @property
-    def hint(self) -> str:
-        words = f" or {self.names[0]} to {self.names[-1]}" if self.names else ""
-        return f"a number from {self.lowest} to {self.highest}{words}"
-
-
-MONTH_NAMES = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
-WEEKDAY_NAMES = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
-
-MINUTE = Field("minute", 0, 59, 60)
-HOUR = Field("hour", 0, 23, 24)
-DAY = Field("day of month", 1, 31, 31)
-MONTH = Field("month", 1, 12, 12, MONTH_NAMES)
-WEEKDAY = Field("weekday", 0, 7, 7, WEEKDAY_NAMES)
-FIELDS = (MINUTE, HOUR, DAY, MONTH, WEEKDAY)
 
 ALIASES = {
     "@yearly": "0 0 1 1 *",
@@ -72,17 +30,42 @@ ALIASES = {
     "@hourly": "0 * * * *",
 }
 
-_ITEM = re.compile(
-    r"(?:(?P<star>\*)|(?P<first>\d+|[A-Z]{3})(?:-(?P<last>\d+|[A-Z]{3}))?)(?:/(?P<step>\d+))?", re.ASCII
-)
-_HASHED = r"H(?:\(\d+-\d+\))?(?:/\d+)?"
-_LATER = {
-    MINUTE: re.compile(_HASHED, re.ASCII),
-    HOUR: re.compile(_HASHED, re.ASCII),
-    DAY: re.compile(rf"\?(?:/\d+)?|L(?:-\d+)?|LW|\d+W|{_HASHED}", re.ASCII),
-    MONTH: re.compile(_HASHED, re.ASCII),
-    WEEKDAY: re.compile(rf"\?(?:/\d+)?|(?:\d|[A-Z]{{3}})(?:L|#[1-5])|{_HASHED}", re.ASCII),
-}
+
+class CronSpec(NamedTuple):
+    """What an expression means: bit v of a mask says that value v matches.
+
+    Sunday is 0, days and months count from 1; the masks after `weekdays` are those of
+    `mainspring.wheel.cron_field.Column`. `draws`: values that come to each job by its id, beside the masks.
+    `both_days`: day of month and weekday must both match, else either one. `every_real_minute`: a repeated
+    hour fires in both passes and a skipped one not at all; otherwise each slot fires once. `window_s`: how
+    far jobs are spread when they do not say.
+    """
+
+    seconds: int
+    minutes: int
+    hours: int
+    days: int
+    months: int
+    weekdays: int
+    workdays: int
+    from_end: int
+    last_workday: bool
+    nth_weekdays: int
+    last_weekdays: int
+    draws: tuple[Draw, ...]
+    both_days: bool
+    every_real_minute: bool
+    window_s: int
+
+    def drawn(self, outcomes: tuple[int, ...]) -> "CronSpec":
+        """The masks with what each of `draws` has come to; no draw is left."""
+        masks = list(self[:6])  # in the order of the fields
+        for draw, outcome in zip(self.draws, outcomes, strict=True):
+            masks[draw.field] |= draw.mask(outcome)
+        return self._replace(**dict(zip(self._fields, masks, strict=False)), draws=())  # type: ignore[arg-type]
+
+
+_NO_SECONDS = Column(values=1)
 
 
 def parse_cron(expression: str) -> CronSpec:
@@ -91,52 +74,89 @@ def parse_cron(expression: str) -> CronSpec:
     A date that never occurs (30 February) is refused too: it is a slip of the pen, or a job better paused.
     """
     _require_plain(expression)
-    words = list(_words(ALIASES.get(expression.strip(" \t").lower(), expression)))
-    _require_five(expression, [word for word, _ in words])
-    masks = [_mask(field, word, at) for field, (word, at) in zip(FIELDS, words, strict=True)]
-    starred = [word.startswith("*") for word, _ in words]
-    spec = CronSpec(
-        seconds=1,
-        minutes=masks[0],
-        hours=masks[1],
-        days=masks[2],
-        months=masks[3],
-        weekdays=masks[4],
-        both_days=starred[2] or starred[4],
-        every_real_minute=starred[0] or starred[1],
-        window_s=60,
-    )
-    _require_occurring(spec, words[2][0], words[3][0])
+    words = _words(expression)
+    if len(words) != 5 or "=" in expression:
+        _require_shape(expression, words)
+    try:
+        spec = _spec(_columns(words), window_s=60 if len(words) == 5 else 1)
+    except Misread as misread:
+        raise _placed(misread, expression, len(words)) from None
+    if len(spec.draws) > DRAWS_MAX:
+        _refuse(expression, f"has {len(spec.draws)} times an H", f"write {DRAWS_MAX} at most")
+    _require_occurring(spec, words[-3], words[-2])
     return spec
+
+
+def _words(expression: str) -> list[str]:
+    if "@" in expression:
+        expression = ALIASES.get(expression.strip(" \t").lower(), expression)
+    return expression.split()  # of plain text, so by spaces and tabs alone
+
+
+def _columns(words: list[str]) -> list[Column]:
+    numbers = range(len(FIELDS) - len(words), len(FIELDS))
+    columns = list(map(read_word, numbers, words))
+    return columns if len(words) == len(FIELDS) else [_NO_SECONDS, *columns]
+
+
+def _spec(columns: list[Column], window_s: int) -> CronSpec:
+    second, minute, hour, day, month, weekday = columns
+    return CronSpec(
+        second.values,
+        minute.values,
+        hour.values,
+        day.values,
+        month.values,
+        weekday.values,
+        day.workdays,
+        day.from_end,
+        day.last_workday,
+        weekday.nth_weekdays,
+        weekday.last_weekdays,
+        second.draws + minute.draws + hour.draws + day.draws + month.draws + weekday.draws,
+        day.starred or weekday.starred,
+        minute.starred or hour.starred,
+        window_s,
+    )
+
+
+# ----------------------------------------------------------------------------------- what is refused
 
 
 def _require_plain(expression: str) -> None:
     # The length comes first: nothing below may be slow, or loud, on a megabyte.
     if len(expression) > CHARACTERS_MAX:
-        raise ScheduleError(
-            "cron expression",
-            expression,
-            f"is {len(expression)} characters long",
-            f"write at most {CHARACTERS_MAX}, or divide the job in two",
-        )
-    if foreign := re.search(r"[^ -~\t]", expression):
-        raise ScheduleError(
-            "cron expression",
-            foreign[0],
-            f"at character {foreign.start() + 1} is not plain ASCII text on one line",
-            "write digits, names and * , - / separated by spaces or tabs",
-        )
+        problem = f"is {len(expression)} characters long"
+        _refuse(expression, problem, f"write at most {CHARACTERS_MAX}, or divide the job in two")
+    if not (expression.isascii() and expression.isprintable()) and (foreign := _FOREIGN.search(expression)):
+        problem = f"at character {foreign.start() + 1} is not plain ASCII text on one line"
+        _refuse(foreign[0], problem, "write digits, names and * , - / separated by spaces or tabs")
 
 
-def _words(expression: str) -> Iterator[tuple[str, int]]:
-    for found in re.finditer(r"[^ \t]+", expression):
-        yield found[0], found.start() + 1
+_FOREIGN = re.compile(r"[^ -~\t]")
 
 
-def _require_five(expression: str, words: list[str]) -> None:
-    problem_and_mend = _slip(words[0].lower() if words else "") or _torn_list(words) or _miscount(len(words))
-    if problem_and_mend:
-        raise ScheduleError("cron expression", expression, *problem_and_mend)
+def _placed(misread: Misread, expression: str, fields: int) -> ScheduleError:
+    """The error with its place in the whole: a word is read without a look at where it stands."""
+    starts = [found.start() for found in re.finditer(r"[^ \t]+", expression)]
+    place = starts[misread.field - len(FIELDS) + fields] + misread.at + 1
+    reminder = " (of six fields the first is the second)" if fields == 6 else ""
+    problem = f"at character {place} {misread.problem}"
+    field = f"cron {FIELDS[misread.field].name}"
+    return ScheduleError(field, misread.token, problem, misread.mend + reminder)
+
+
+def _refuse(token: str, problem: str, mend: str) -> NoReturn:
+    raise ScheduleError("cron expression", token, problem, mend)
+
+
+def _require_shape(expression: str, words: list[str]) -> None:
+    """Refuses what has neither five fields nor six, and words that were meant otherwise."""
+    told = _slip(words[0].lower() if words else "") or _torn_list(words)
+    if told is None and len(words) not in (5, 6):
+        told = _miscount(len(words))
+    if told is not None:
+        _refuse(expression, *told)
 
 
 def _slip(first: str) -> tuple[str, str] | None:
@@ -155,114 +175,40 @@ def _slip(first: str) -> tuple[str, str] | None:
 def _torn_list(words: list[str]) -> tuple[str, str] | None:
     """Somebody wrote a list as in prose, with a space after the comma."""
     for word, following in pairwise(words):
-        if len(words) > 5 and (word.endswith(",") or following.startswith(",")):
+        if word.endswith(",") or following.startswith(","):
             return f"has a space in the list '{word} {following}'", f"write {word}{following}"
     return None
 
 
-def _miscount(fields: int) -> tuple[str, str] | None:
-    if fields == 5:
-        return None
+def _miscount(fields: int) -> tuple[str, str]:
     problem = f"has {fields or 'no'} field{'s' * (fields != 1)}"
-    if fields == 6:
-        problem += ", and a field of seconds is not supported yet"
-    no_more = " and no more (no year, no user, no command)" if fields > 5 else ""
-    return problem, FIVE_FIELDS + no_more
+    no_more = " and no more (no year, no user, no command)" if fields > 6 else ""
+    return problem, FIVE_FIELDS + no_more + OR_SIX
 
 
-def _mask(field: Field, word: str, at: int) -> int:
-    mask = 0
-    for item in word.split(","):
-        for value in _values(field, item, at):
-            mask |= 1 << value
-        at += len(item) + 1
-    return mask
-
-
-def _values(field: Field, item: str, at: int) -> Iterator[int]:
-    """The values of one item of a list; a range that runs backwards goes round the end of the field."""
-    found = _ITEM.fullmatch(item.upper())
-    if found is None:
-        raise _misfit(field, item, at)
-    first = field.lowest if found["star"] else _value(field, found["first"], at)
-    step = _step(field, found["step"], item, at)
-    if found["last"]:
-        last = _value(field, found["last"], at + found.start("last"))
-    else:
-        last = field.highest if found["star"] or found["step"] else first
-    if last < first:
-        last += field.values
-    for value in range(first, last + 1, step):
-        yield field.lowest + (value - field.lowest) % field.values
-
-
-def _value(field: Field, token: str, at: int) -> int:
-    if token in field.names:
-        return field.names.index(token) + field.lowest
-    if not token.isdigit():
-        raise _error(field, token, at, _misnomer(field, token), f"write {field.hint}")
-    if not field.lowest <= int(token) <= field.highest:
-        raise _error(field, token, at, "is out of range", f"write {field.hint}")
-    return int(token)
-
-
-def _misnomer(field: Field, token: str) -> str:
-    if token in MONTH_NAMES:
-        return f"names a month, but here stands the {field.name}"
-    if token in WEEKDAY_NAMES:
-        return f"names a weekday, but here stands the {field.name}"
-    return "is no name of this field" if field.names else "is a name, and this field has none"
-
-
-def _step(field: Field, step: str | None, item: str, at: int) -> int:
-    if step is None:
-        return 1
-    if not 1 <= int(step) <= field.values:
-        raise _error(field, item, at, "has a step out of range", f"write a step from 1 to {field.values}")
-    return int(step)
-
-
-def _misfit(field: Field, item: str, at: int) -> ScheduleError:
-    """The error for an item that has not the form of one."""
-    if not item:
-        return _error(field, item, at, "is an empty item of a list", "remove the stray comma")
-    if _LATER[field].fullmatch(item.upper()):
-        mend = f"write {field.hint}, or * for all" if item != "?" else "write * for any day"
-        return _error(field, item, at, "is not supported yet", mend)
-    if "/" in item and _ITEM.fullmatch(item.upper().partition("/")[0]):
-        return _error(
-            field, item, at, "has a step that is no number", f"write a step from 1 to {field.values}"
-        )
-    names = f" (names have three letters: {field.names[0]})" if field.names else ""
-    return _error(
-        field,
-        item,
-        at,
-        "is neither value, range nor step",
-        f"write {field.hint}, *, a-b, */n or a-b/n{names}",
-    )
-
-
-def _error(field: Field, token: str, at: int, problem: str, mend: str) -> ScheduleError:
-    return ScheduleError(f"cron {field.name}", token, f"at character {at} {problem}", mend)
+# ------------------------------------------------------------------------------- dates that never occur
 
 
 def _require_occurring(spec: CronSpec, day_word: str, month_word: str) -> None:
-    # Every month, leap or not, begins on every weekday at some time in 400 years: 14 kinds of year cover all.
-    kinds = ((month, leap, first) for month in range(1, 13) for leap in (False, True) for first in range(7))
-    if not any(_occurs(spec, *kind) for kind in kinds):
-        raise ScheduleError(
-            f"cron {DAY.name}", day_word, f"with month {month_word!r} is a date that never occurs", PAUSE_HINT
-        )
+    # Nearly all have no draws, and one look is enough.
+    if not spec.draws and date_occurs(spec):
+        return
+    for days, months, weekdays in product(*(_drawn_masks(spec, number) for number in (3, 4, 5))):
+        if not date_occurs(spec._replace(days=days, months=months, weekdays=weekdays)):
+            drawn = " can draw" if spec.draws else " is"
+            problem = f"with month {month_word!r}{drawn} a date that never occurs"
+            raise ScheduleError(f"cron {DAY.name}", day_word, problem, PAUSE_HINT)
 
 
-def _occurs(spec: CronSpec, month: int, leap: bool, first_weekday: int) -> bool:
-    if not spec.months >> month & 1:
-        return False
-    length = 29 if month == 2 and leap else (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)[month - 1]
-    for day in range(1, length + 1):
-        on_day = bool(spec.days >> day & 1)
-        on_weekday = bool(spec.weekdays >> ((first_weekday + day - 1) % 7) & 1)
-        if (on_day and on_weekday) if spec.both_days else (on_day or on_weekday):
-            return True
-    return False
+def _drawn_masks(spec: CronSpec, number: int) -> set[int]:
+    """All that a field can come to; its draws go together, for they are of one hash."""
+    draws = [draw for draw in spec.draws if draw.field == number]
+    # Between two of these fractions of the hash no draw of the field changes.
+    fractions = {(part, draw.outcomes) for draw in draws for part in range(draw.outcomes)} or {(0, 1)}
+    masks = set()
+    for part, whole in fractions:
+        mask = spec[:6][number]
+        for draw in draws:
+            mask |= draw.mask(part * draw.outcomes // whole)
+        masks.add(mask)
+    return masks

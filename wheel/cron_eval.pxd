@@ -5,13 +5,22 @@ jobs of one expression in one zone: while a million of them fire, it is evaluate
 
     cdef CompiledCron cron = CompiledCron("30 2 * * *", "Europe/Berlin")   # GIL held, may raise
     with nogil:
-        due = group_next(cron.group, now)                                   # any thread
+        due = group_next(cron.group, 0, now)                                # any thread
+
+Where the expression has an `H`, a job has one of many rules, told apart by what it draws:
+
+        due = group_next(cron.group, group_outcome(cron.group, job_id), now)
+
+Each outcome has a memo of its own in a table that all groups of the process share. The table has a fixed size,
+so it costs no memory a job and nothing has to be given back: where outcomes crowd each other out, a fire
+costs an evaluation again.
 
 "Base instant" is what the expression names; jobs are spread after it (schedule.pxd).
 """
 
 from libc.stdint cimport int64_t, uint64_t
 
+from mainspring.wheel.cron_draw cimport CronDraws, draw_outcome
 from mainspring.wheel.cron_rule cimport CronRule
 
 
@@ -27,17 +36,31 @@ ctypedef struct Bracket:
     int64_t second
 
 
-ctypedef struct CronGroup:
-    uint64_t version        # seqlock: odd while `around` is being written
+# One cache line. In the shared table `group` and `outcome` say whose instants they are.
+ctypedef struct Memo:
+    uint64_t version        # seqlock: odd while the rest is being written
+    uint64_t group
+    uint64_t outcome
     int64_t around[4]       # four base instants in a row, so that both sides of the newest one are at hand
+    uint64_t padding
+
+
+ctypedef struct CronGroup:
+    Memo memo               # of a group without draws
     uint64_t evaluations    # how often the rule was evaluated, for tests and metrics
-    CronRule rule
-    pthread_mutex_t mutex   # held by the one thread that evaluates after a miss
+    CronRule rule           # what all its jobs have in common
+    CronDraws draws
+    pthread_mutex_t mutex   # held by the one thread that evaluates after a miss of `memo`
 
 
-# The base instants around a moment, through the memo.
-cdef Bracket group_bracket(CronGroup* group, int64_t after) noexcept nogil
-cdef int64_t group_next(CronGroup* group, int64_t after) noexcept nogil
+# The base instants around a moment, through the memo. `outcome` is 0 for a group without draws.
+cdef Bracket group_bracket(CronGroup* group, uint64_t outcome, int64_t after) noexcept nogil
+cdef int64_t group_next(CronGroup* group, uint64_t outcome, int64_t after) noexcept nogil
+
+
+# What a job draws, as one number.
+cdef inline uint64_t group_outcome(const CronGroup* group, int64_t job_id) noexcept nogil:
+    return draw_outcome(&group.draws, job_id) if group.draws.count else 0
 
 
 # Owns a group, which never moves and lives as long as this object does.
@@ -45,4 +68,7 @@ cdef class CompiledCron:
     cdef CronGroup* group
     cdef readonly str expression
     cdef readonly str tz
-    cdef object zone
+    cdef readonly object spec
+    cdef object zone        # whose table the group's rule points into
+    cdef uint64_t _outcome_of(self, job_id) except? 0
+    cdef CronRule _rule_of(self, job_id) except *

@@ -1,11 +1,15 @@
 """The memo over a rule, and the object that owns both."""
 
-from libc.stdint cimport INT64_MAX, int64_t, uint64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 
-from mainspring.wheel.cron_rule cimport EDGE_BITS, CronRule, ZoneTable, cron_last, cron_next, lowest_bit
+from mainspring.wheel.cron_draw cimport CronDraw, draw_into
+from mainspring.wheel.cron_rule cimport (
+    EDGE_BITS, CronRule, ZoneTable, cron_last, cron_next, rule_tune, set_rule,
+)
 
 from mainspring.wheel.cron import parse_cron
+from mainspring.wheel.errors import ScheduleError
 from mainspring.wheel.zones import load_zone
 
 
@@ -23,18 +27,33 @@ cdef extern from *:
     #define read_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
     #define write_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
     #define write_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+    #define add_relaxed(p, v) ((void)__atomic_fetch_add((p), (v), __ATOMIC_RELAXED))
+    #define claim(p, seen) \
+        __sync_bool_compare_and_swap((p), (seen), (seen) + 1)
     #define fence_acquire() __atomic_thread_fence(__ATOMIC_ACQUIRE)
     #define fence_release() __atomic_thread_fence(__ATOMIC_RELEASE)
     """
     int64_t read_relaxed(const int64_t* p) noexcept nogil
+    uint64_t read_relaxed_u64 "read_relaxed"(const uint64_t* p) noexcept nogil
     uint64_t read_acquire(const uint64_t* p) noexcept nogil
     void write_relaxed(int64_t* p, int64_t value) noexcept nogil
+    void write_relaxed_u64 "write_relaxed"(uint64_t* p, uint64_t value) noexcept nogil
     void write_release(uint64_t* p, uint64_t value) noexcept nogil
+    void add_relaxed(uint64_t* p, uint64_t value) noexcept nogil
+    bint claim(uint64_t* version, uint64_t seen) noexcept nogil
     void fence_acquire() noexcept nogil
     void fence_release() noexcept nogil
 
 
-# -------------------------------------------------------------------------------------------- the memo
+cdef enum:
+    SHARED_BITS = 16                # 4 MB, of which only what is used is ever touched
+    SHARED_MEMOS = 65_536
+
+cdef Memo shared_memos[SHARED_MEMOS]
+cdef uint64_t groups_made = 0       # numbers groups, with the GIL held: an address may be given out again
+
+
+# -------------------------------------------------------------------------------------------- one memo
 
 
 # Four instants hold two brackets: around a fire, questions from before and from after it are both at home.
@@ -49,55 +68,95 @@ cdef inline bint bracket_from(const int64_t* around, int64_t after, Bracket* fou
     return False
 
 
-# A reader that sees the same even version before and after has seen one writer's work whole.
-cdef bint memo_read(const CronGroup* group, int64_t after, Bracket* found) noexcept nogil:
-    cdef int64_t around[4]
-    cdef uint64_t version = read_acquire(&group.version)
+# A copy of the memo as one writer left it. A reader that sees the same even version before and after has seen
+# that writer's work whole.
+cdef inline bint memo_copy(const Memo* memo, Memo* copy) noexcept nogil:
     cdef int i
+    copy.version = read_acquire(&memo.version)
+    copy.group = read_relaxed_u64(&memo.group)
+    copy.outcome = read_relaxed_u64(&memo.outcome)
     for i in range(4):
-        around[i] = read_relaxed(&group.around[i])
+        copy.around[i] = read_relaxed(&memo.around[i])
     fence_acquire()
-    if version & 1 or read_acquire(&group.version) != version:
-        return False
-    return bracket_from(around, after, found)
+    return copy.version & 1 == 0 and read_acquire(&memo.version) == copy.version
 
 
-# Called with the mutex held, which makes this the only writer.
-cdef void memo_write(CronGroup* group, const int64_t* around) noexcept nogil:
-    cdef uint64_t version = group.version
+# Writes if nobody else has since the version was seen, and is not about to: a memo may be left as it is.
+cdef void memo_write(Memo* memo, const Memo* new) noexcept nogil:
     cdef int i
-    write_release(&group.version, version + 1)
+    if new.version & 1 or not claim(&memo.version, new.version):
+        return
     fence_release()
+    write_relaxed_u64(&memo.group, new.group)
+    write_relaxed_u64(&memo.outcome, new.outcome)
     for i in range(4):
-        write_relaxed(&group.around[i], around[i])
-    write_release(&group.version, version + 2)
+        write_relaxed(&memo.around[i], new.around[i])
+    write_release(&memo.version, new.version + 2)
 
 
-# In the steady state time has moved on by one base instant: one evaluation brings the next one. Readers go on
-# with what stands there until it is replaced; those whose moment is not covered wait for the mutex.
-cdef void memo_step(CronGroup* group) noexcept nogil:
-    cdef int64_t around[4]
-    around[0] = group.around[1]
-    around[1] = group.around[2]
-    around[2] = group.around[3]
-    around[3] = cron_next(&group.rule, around[2])
-    group.evaluations += 1
-    memo_write(group, around)
-
-
-# The first question, or one from far away. The base instant before counts: its spread run may be to come.
-cdef void memo_start(CronGroup* group, int64_t after) noexcept nogil:
-    cdef int64_t around[4]
+# Moves a copy on until it covers a moment that it does not cover. In the steady state time has moved on by one
+# base instant: one evaluation brings the next one. Else it starts afresh, and the base instant before counts:
+# its spread run may be to come. Returns how many evaluations it took.
+cdef int memo_move(Memo* memo, const CronRule* rule, int64_t after) noexcept nogil:
+    cdef int64_t* around = memo.around
     cdef int i
-    around[0] = cron_last(&group.rule, after)
-    around[1] = cron_next(&group.rule, after)
+    if around[2] <= after < around[3]:
+        for i in range(3):
+            around[i] = around[i + 1]
+        around[3] = cron_next(rule, around[2])
+        return 1
+    around[0] = cron_last(rule, after)
+    around[1] = cron_next(rule, after)
     for i in range(2, 4):
-        around[i] = cron_next(&group.rule, around[i - 1])
-    group.evaluations += 4
-    memo_write(group, around)
+        around[i] = cron_next(rule, around[i - 1])
+    return 4
 
 
-cdef Bracket group_bracket(CronGroup* group, int64_t after) noexcept nogil:
+# ----------------------------------------------------------------------------------------- of a group
+
+
+# Readers go on with what stands there until it is replaced; those whose moment is not covered wait for the one
+# that evaluates, which spares a million jobs a million evaluations.
+cdef void lone_bracket(CronGroup* group, int64_t after, Bracket* found) noexcept nogil:
+    cdef Memo memo
+    if memo_copy(&group.memo, &memo) and bracket_from(memo.around, after, found):
+        return
+    pthread_mutex_lock(&group.mutex)
+    memo_copy(&group.memo, &memo)       # whole, for nobody else can be writing
+    if not bracket_from(memo.around, after, found):
+        group.evaluations += memo_move(&memo, &group.rule, after)
+        memo_write(&group.memo, &memo)
+        bracket_from(memo.around, after, found)
+    pthread_mutex_unlock(&group.mutex)
+
+
+# The outcomes of one group lie side by side, so that they never crowd out each other.
+cdef inline Memo* shared_memo(const CronGroup* group, uint64_t outcome) noexcept nogil:
+    cdef uint64_t start = group.memo.group * 0x9E3779B97F4A7C15ULL >> (64 - SHARED_BITS)
+    return &shared_memos[(start + outcome) & (SHARED_MEMOS - 1)]
+
+
+# As above for one of many outcomes. Two threads may evaluate at once; that is cheaper than a mutex for each.
+cdef void drawn_bracket(CronGroup* group, uint64_t outcome, int64_t after, Bracket* found) noexcept nogil:
+    cdef Memo* shared = shared_memo(group, outcome)
+    cdef Memo memo
+    cdef bint whole = memo_copy(shared, &memo)
+    cdef bint ours = whole and memo.group == group.memo.group and memo.outcome == outcome
+    cdef CronRule rule
+    if ours and bracket_from(memo.around, after, found):
+        return
+    if not ours:
+        memo.around[2] = memo.around[3] = INT64_MIN
+        memo.group, memo.outcome = group.memo.group, outcome
+    rule = group.rule
+    draw_into(&group.draws, outcome, &rule)
+    add_relaxed(&group.evaluations, memo_move(&memo, &rule, after))
+    bracket_from(memo.around, after, found)
+    if whole:
+        memo_write(shared, &memo)
+
+
+cdef Bracket group_bracket(CronGroup* group, uint64_t outcome, int64_t after) noexcept nogil:
     cdef Bracket found
     found.floor = after
     found.first = INT64_MAX
@@ -105,22 +164,15 @@ cdef Bracket group_bracket(CronGroup* group, int64_t after) noexcept nogil:
     if after >= <int64_t>1 << EDGE_BITS:
         return found
     after = max(after, -(<int64_t>1 << EDGE_BITS))
-    if memo_read(group, after, &found):
-        return found
-    pthread_mutex_lock(&group.mutex)
-    # Another thread may have brought the memo here while this one waited.
-    if not bracket_from(group.around, after, &found):
-        if group.around[2] <= after < group.around[3]:
-            memo_step(group)
-        else:
-            memo_start(group, after)
-        bracket_from(group.around, after, &found)
-    pthread_mutex_unlock(&group.mutex)
+    if group.draws.count:
+        drawn_bracket(group, outcome, after, &found)
+    else:
+        lone_bracket(group, after, &found)
     return found
 
 
-cdef int64_t group_next(CronGroup* group, int64_t after) noexcept nogil:
-    return group_bracket(group, after).first
+cdef int64_t group_next(CronGroup* group, uint64_t outcome, int64_t after) noexcept nogil:
+    return group_bracket(group, outcome, after).first
 
 
 # ------------------------------------------------------------------------------------------ for Python
@@ -130,16 +182,14 @@ cdef class CompiledCron:
     """An expression in a zone, ready for any thread. Raises ScheduleError where either is not good."""
 
     def __cinit__(self, str expression not None, str tz not None):
-        spec = parse_cron(expression)
+        self.spec = parse_cron(expression)
         self.expression = expression
         self.tz = tz
-        self.zone = load_zone(tz)
-        self.group = <CronGroup*>calloc(1, sizeof(CronGroup))
-        if self.group == NULL:
-            raise MemoryError
-        pthread_mutex_init(&self.group.mutex, NULL)
-        set_rule(&self.group.rule, spec)
-        set_zone(&self.group.rule.zone, self.zone)
+        self.zone = zone_table(tz)
+        self.group = new_group()
+        set_rule(&self.group.rule, self.spec)
+        set_draws(self.group, self.spec.draws)
+        self.group.rule.zone = (<ZoneArrays>self.zone).table
 
     def __dealloc__(self):
         if self.group != NULL:
@@ -151,43 +201,107 @@ cdef class CompiledCron:
         """How often the rule had to be evaluated: about once a fire, however many jobs ask."""
         return self.group.evaluations
 
-    def next(self, int64_t after):
+    def outcome(self, int64_t job_id):
+        """What the job draws by its `H` forms, all in one number; 0 where the expression has none."""
+        return group_outcome(self.group, job_id)
+
+    def outcomes(self, int64_t job_id):
+        """The same as one number for each of `spec.draws`, as `CronSpec.drawn` wants them."""
+        cdef uint64_t outcome = group_outcome(self.group, job_id)
+        cdef int i = self.group.draws.count - 1
+        found = []
+        while i >= 0:
+            found.insert(0, outcome % self.group.draws.each[i].outcomes)
+            outcome //= self.group.draws.each[i].outcomes
+            i -= 1
+        return tuple(found)
+
+    def require_id(self, job_id):
+        """ScheduleError where a job without id has no instants: there is an `H`, and nothing to draw from."""
+        if job_id is None and self.group.draws.count:
+            raise ScheduleError(
+                "cron expression", self.expression, "draws its H from the job's id", "give the id as well"
+            )
+
+    def next(self, int64_t after, job_id=None):
         """The smallest base instant > after, in epoch seconds, through the memo; NEVER when there is none."""
+        cdef uint64_t outcome = self._outcome_of(job_id)
         cdef int64_t due
         with nogil:
-            due = group_next(self.group, after)
+            due = group_next(self.group, outcome, after)
         return due
 
-    def next_unremembered(self, int64_t after):
+    def next_unremembered(self, int64_t after, job_id=None):
         """The same by the bare rule, which neither reads nor moves the memo."""
+        cdef CronRule rule = self._rule_of(job_id)
         cdef int64_t due
         with nogil:
-            due = cron_next(&self.group.rule, after)
+            due = cron_next(&rule, after)
         return due
 
+    def last(self, int64_t at, job_id=None):
+        """The greatest base instant <= at, by the bare rule."""
+        cdef CronRule rule = self._rule_of(job_id)
+        cdef int64_t base
+        with nogil:
+            base = cron_last(&rule, at)
+        return base
 
-cdef set_rule(CronRule* rule, spec):
-    rule.seconds = spec.seconds
-    rule.minutes = spec.minutes
-    rule.hours = spec.hours
-    rule.days = spec.days
-    rule.months = spec.months
-    rule.weekdays = spec.weekdays
-    rule.window_s = spec.window_s
-    rule.both_days = spec.both_days
-    rule.every_real_minute = spec.every_real_minute
-    rule.first_clock = (
-        lowest_bit(rule.hours) * 3600 + lowest_bit(rule.minutes) * 60 + lowest_bit(rule.seconds)
-    )
+    cdef CronRule _rule_of(self, job_id) except *:
+        cdef CronRule rule = self.group.rule
+        draw_into(&self.group.draws, self._outcome_of(job_id), &rule)
+        return rule
+
+    cdef uint64_t _outcome_of(self, job_id) except? 0:
+        self.require_id(job_id)
+        return 0 if job_id is None else group_outcome(self.group, job_id)
 
 
-# The zone's arrays are read-only and kept alive by the CompiledCron.
-cdef set_zone(ZoneTable* table, zone):
-    cdef const int64_t[::1] starts = zone.starts
-    cdef const int64_t[::1] offsets = zone.offsets
-    cdef const int64_t[::1] reached = zone.reached
-    table.starts = &starts[0]
-    table.offsets = &offsets[0]
-    table.reached = &reached[0]
-    table.stretches = starts.shape[0]
-    table.cycle_from = zone.cycle_from
+cdef CronGroup* new_group() except NULL:
+    global groups_made
+    cdef CronGroup* group = <CronGroup*>calloc(1, sizeof(CronGroup))
+    if group == NULL:
+        raise MemoryError
+    pthread_mutex_init(&group.mutex, NULL)
+    groups_made += 1
+    group.memo.group = groups_made
+    return group
+
+
+cdef int set_draws(CronGroup* group, draws) except -1:
+    cdef CronDraw* draw
+    for each in draws:
+        draw = &group.draws.each[group.draws.count]
+        draw.field, draw.first, draw.last = each.field, each.first, each.last
+        draw.step, draw.outcomes = each.step, each.outcomes
+        group.draws.count += 1
+    if group.draws.count == 0:
+        rule_tune(&group.rule)
+    return 0
+
+
+# The arrays of a Zone as C sees them, looked up once; the object keeps them alive.
+cdef class ZoneArrays:
+    cdef ZoneTable table
+    cdef object zone
+
+    def __cinit__(self, zone):
+        cdef const int64_t[::1] starts = zone.starts
+        cdef const int64_t[::1] offsets = zone.offsets
+        cdef const int64_t[::1] reached = zone.reached
+        self.zone = zone
+        self.table.starts = &starts[0]
+        self.table.offsets = &offsets[0]
+        self.table.reached = &reached[0]
+        self.table.stretches = starts.shape[0]
+        self.table.cycle_from = zone.cycle_from
+
+
+cdef dict tables = {}
+
+
+cdef ZoneArrays zone_table(str tz):
+    found = tables.get(tz)
+    if found is None:
+        found = tables.setdefault(tz, ZoneArrays(load_zone(tz)))
+    return found

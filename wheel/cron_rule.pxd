@@ -18,6 +18,7 @@ cdef extern from *:
 
 cdef enum:
     EDGE_BITS = 62          # no instant beyond 2**62: there a sum could leave 64 bits
+    WEEKS = 0x10204081      # bit 0 of each of five weeks of 7 bits
 
 
 # Stretch i lasts from starts[i] up to starts[i + 1] and has the UTC offset offsets[i]; `reached[i]` is the
@@ -36,9 +37,13 @@ ctypedef struct CronRule:
     uint32_t hours
     uint32_t days           # bits 1-31
     uint32_t months         # bits 1-12
-    uint32_t weekdays       # bits 0-6, Sunday is 0
+    uint64_t weekdays       # five weeks of 7 bits, Sunday first: bit 7 (k - 1) + w for the k-th weekday w
+    uint32_t last_weekdays  # bits 0-6: the last such weekday of the month
+    uint32_t workdays       # bit d: the Monday to Friday nearest to day d, within the month
+    uint32_t from_end       # bit n: n days before the last
     int32_t window_s        # spread when the job names none
     int32_t first_clock     # second of day of the first match of a matching day
+    bint last_workday       # the last Monday to Friday
     bint both_days          # day of month and weekday must both match, else either
     bint every_real_minute  # minute or hour starts with *: repeated hours fire twice, skipped ones not at all
     ZoneTable zone
@@ -51,6 +56,14 @@ cdef inline int bit_from(uint64_t bits, int at) noexcept nogil:
     bits = (bits >> at) << at
     return lowest_bit(bits) if bits else -1
 
+
+# A CronSpec as a rule without zone: the masks that all jobs share. rule_tune afterwards, and after each change.
+cdef int set_rule(CronRule* rule, object spec) except -1
+cdef void rule_tune(CronRule* rule) noexcept nogil
+
+# One weekday mask (bits 0-6) for each of the five weeks of a month.
+cdef inline uint64_t every_week(uint64_t weekdays) noexcept nogil:
+    return weekdays * WEEKS
 
 # Smallest base instant > after; NEVER (2**63 - 1) when none can be told in 64 bits.
 cdef int64_t cron_next(const CronRule* rule, int64_t after) noexcept nogil

@@ -2,13 +2,17 @@
 
 from libc.stdint cimport INT64_MAX, int64_t, uint32_t, uint64_t
 
-from mainspring.wheel.months cimport CYCLE_DAYS, Month, floor_div, month_advance, month_of
+from mainspring.wheel.months cimport CYCLE_DAYS, Month, days_in, floor_div, month_advance, month_of
 
 
 cdef enum:
+    SUNDAY = 0
+    SATURDAY = 6
     DAY_S = 86_400
     MONTHS_SEARCHED_MAX = 4_824     # one cycle and two years; every date that exists has come by then
-    LOOKBACK_DOUBLINGS_MAX = 34
+    LOOKBACKS_MAX = 12              # 60 s, then eight times as far: twelve reach back 16,000 years
+    LOOKBACK_STEPS_MAX = 16
+    LEAP_YEAR = 2000                # and the one after it is not
 
 
 # ------------------------------------------------------------------------------------- a day's clock
@@ -36,19 +40,128 @@ cdef int64_t clock_from(const CronRule* rule, int64_t second_of_day) noexcept no
 # ------------------------------------------------------------------------------------- a month's days
 
 
-# The matching days of a month, bits 1-31. Every form of the two day fields ends here.
+# Days are bits 1-31. The k-th seven days of a month hold each weekday once, and it is the k-th there: turned so
+# that bit 0 is the weekday of the first, the five weeks of the rule are the days themselves.
+cdef inline uint64_t days_by_weekday(const CronRule* rule, const Month* m) noexcept nogil:
+    cdef uint64_t staying = every_week(0x7F >> m.weekday)
+    cdef uint64_t turned = rule.weekdays >> m.weekday & staying
+    turned |= rule.weekdays << (7 - m.weekday) & (every_week(0x7F) & ~staying)
+    return turned << 1
+
+
+# The last seven days hold each weekday once as well.
+cdef inline uint64_t days_by_last_weekday(const CronRule* rule, const Month* m) noexcept nogil:
+    cdef int first = m.days - 6
+    cdef uint64_t week = rule.last_weekdays | rule.last_weekdays << 7
+    return (week >> ((m.weekday + first - 1) % 7) & 0x7F) << first
+
+
+cdef uint64_t days_from_end(const CronRule* rule, const Month* m) noexcept nogil:
+    cdef uint64_t days = 0
+    cdef uint64_t left = rule.from_end & ((<uint64_t>1 << m.days) - 1)
+    while left:
+        days |= <uint64_t>1 << (m.days - lowest_bit(left))
+        left &= left - 1
+    return days
+
+
+# The Monday to Friday nearest to a day, but never in another month.
+cdef inline int workday_near(int day, const Month* m) noexcept nogil:
+    cdef int weekday = (m.weekday + day - 1) % 7
+    if weekday == SATURDAY:
+        return day - 1 if day > 1 else day + 2
+    if weekday == SUNDAY:
+        return day + 1 if day < m.days else day - 2
+    return day
+
+
+cdef uint64_t days_by_workday(const CronRule* rule, const Month* m) noexcept nogil:
+    cdef uint64_t days = 0
+    cdef uint64_t left = rule.workdays & ((<uint64_t>2 << m.days) - 1)
+    while left:
+        days |= <uint64_t>1 << workday_near(lowest_bit(left), m)
+        left &= left - 1
+    if rule.last_workday:
+        days |= <uint64_t>1 << workday_near(m.days, m)
+    return days
+
+
+# The matching days of a month. Every form of the two day fields ends here.
 cdef uint32_t month_days(const CronRule* rule, const Month* m) noexcept nogil:
     if not rule.months >> m.month & 1:
         return 0
-    cdef uint32_t real = <uint32_t>((<uint64_t>2 << m.days) - 2)
-    # Turn the week so that bit 0 is the weekday of the first, then lay five weeks end to end.
-    cdef uint64_t week = rule.weekdays | rule.weekdays << 7
-    cdef uint64_t turned = week >> m.weekday & 0x7F
-    cdef uint64_t weeks = turned | turned << 7 | turned << 14 | turned << 21 | turned << 28
-    cdef uint32_t by_weekday = <uint32_t>(weeks << 1)
-    if rule.both_days:
-        return rule.days & by_weekday & real
-    return (rule.days | by_weekday) & real
+    cdef uint64_t real = (<uint64_t>2 << m.days) - 2
+    cdef uint64_t by_day = rule.days
+    cdef uint64_t by_weekday = days_by_weekday(rule, m)
+    if rule.last_weekdays:
+        by_weekday |= days_by_last_weekday(rule, m)
+    if rule.from_end:
+        by_day |= days_from_end(rule, m)
+    if rule.workdays or rule.last_workday:
+        by_day |= days_by_workday(rule, m)
+    return <uint32_t>((by_day & by_weekday if rule.both_days else by_day | by_weekday) & real)
+
+
+# -------------------------------------------------------------------------------------- for the parser
+
+
+cdef int set_rule(CronRule* rule, object spec) except -1:
+    rule.seconds = spec.seconds
+    rule.minutes = spec.minutes
+    rule.hours = spec.hours
+    rule.days = spec.days
+    rule.months = spec.months
+    rule.weekdays = every_week(spec.weekdays) | <uint64_t>spec.nth_weekdays
+    rule.last_weekdays = spec.last_weekdays
+    rule.workdays = spec.workdays
+    rule.from_end = spec.from_end
+    rule.last_workday = spec.last_workday
+    rule.both_days = spec.both_days
+    rule.every_real_minute = spec.every_real_minute
+    rule.window_s = spec.window_s
+    return 0
+
+
+cdef void rule_tune(CronRule* rule) noexcept nogil:
+    rule.first_clock = (
+        lowest_bit(rule.hours) * 3600 + lowest_bit(rule.minutes) * 60 + lowest_bit(rule.seconds)
+    )
+
+
+# Every month, leap or not, begins on every weekday at some time in 400 years: these kinds of month are all.
+cdef bint rule_occurs(const CronRule* rule) noexcept nogil:
+    cdef Month m
+    cdef int leap
+    for m.month in range(1, 13):
+        for leap in range(2):
+            m.days = days_in(LEAP_YEAR + leap, m.month)
+            for m.weekday in range(7):
+                if month_days(rule, &m):
+                    return True
+    return False
+
+
+def date_occurs(spec):
+    """Whether any day in 400 years matches the date fields of a CronSpec; its draws are left out."""
+    cdef CronRule rule
+    set_rule(&rule, spec)
+    return rule_occurs(&rule)
+
+
+def matching_days(spec, int64_t year, int month):
+    """The days of a month that match the date fields of a CronSpec: bit d for day d; draws are left out."""
+    cdef CronRule rule
+    cdef Month m = month_of(first_day_of(year, month))
+    set_rule(&rule, spec)
+    return month_days(&rule, &m)
+
+
+# Days since 1970-01-01; the month is found from a day that lies in it for certain.
+cdef int64_t first_day_of(int64_t year, int month) noexcept nogil:
+    cdef Month m = month_of(floor_div((year - 1970) * CYCLE_DAYS, 400) + (month - 1) * 30 + 3)
+    while m.year < year or (m.year == year and m.month < month):
+        month_advance(&m)
+    return m.first_day
 
 
 # ------------------------------------------------------------------------------------------- wall time
@@ -146,22 +259,32 @@ cdef int64_t cron_next(const CronRule* rule, int64_t after) noexcept nogil:
     return due if due == INT64_MAX else due + cycles * cycle_s
 
 
-# Greatest base instant <= at. Whether one lies in (x, at] falls from yes to no once as x grows: gallop back
-# until yes, then halve. Only a memo that starts afresh pays for this.
+# The greatest base instant <= at, given one that is: step by step while they are few, then by halving. Whether
+# one lies in (x, at] falls from yes (low) to no (high) once as x grows.
+cdef int64_t last_since(const CronRule* rule, int64_t base, int64_t at) noexcept nogil:
+    cdef int64_t low = base - 1
+    cdef int64_t high = at
+    cdef int64_t middle
+    cdef int steps = 0
+    while high - low > 1:
+        steps += 1
+        middle = low + 1 if steps <= LOOKBACK_STEPS_MAX else low + (high - low) // 2
+        base = cron_next(rule, middle)
+        if base <= at:
+            low = base - 1
+        else:
+            high = middle
+    return high
+
+
+# Greatest base instant <= at: gallop back until there is one. Only a memo that starts afresh pays for this.
 cdef int64_t cron_last(const CronRule* rule, int64_t at) noexcept nogil:
     cdef int64_t back = 60
-    cdef int64_t yes, no, middle
-    cdef int doublings
-    for doublings in range(LOOKBACK_DOUBLINGS_MAX):
-        if cron_next(rule, at - back) <= at:
-            break
-        back *= 2
-    yes = at - back
-    no = at
-    while no - yes > 1:
-        middle = yes + (no - yes) // 2
-        if cron_next(rule, middle) <= at:
-            yes = middle
-        else:
-            no = middle
-    return no
+    cdef int64_t base = at
+    cdef int turn
+    for turn in range(LOOKBACKS_MAX):
+        base = cron_next(rule, at - back)
+        if base <= at:
+            return last_since(rule, base, at)
+        back *= 8
+    return at - back

@@ -39,18 +39,18 @@ class Schedule:
 
     def __post_init__(self) -> None:
         self._require_one_kind()
-        _require_between("every_s", self.every_s, 1, SECONDS_MAX)
-        _require_between("phase_s", self.phase_s, 0, SECONDS_MAX)
-        _require_between("jitter_s", self.jitter_s, 0, SECONDS_MAX)
-        for field in ("run_at", "starts_at", "ends_at", "boost_until"):
-            _require_between(field, getattr(self, field), -INSTANT_MAX, INSTANT_MAX)
-        self._require_open_window()
-        self._require_whole_boost()
+        for field, lowest, highest in _RANGES:
+            value = getattr(self, field)
+            if value is not None:
+                _require_between(field, value, lowest, highest)
+        if self.starts_at is not None and self.ends_at is not None:
+            self._require_open_window(self.starts_at, self.ends_at)
+        if self.boost_every_s is not None or self.boost_until is not None:
+            self._require_whole_boost()
 
     def _require_one_kind(self) -> None:
-        kinds = {"every_s": self.every_s, "cron": self.cron, "run_at": self.run_at}
-        given = [field for field, value in kinds.items() if value is not None]
-        if len(given) != 1:
+        if (self.every_s is not None) + (self.cron is not None) + (self.run_at is not None) != 1:
+            given = [field for field in ("every_s", "cron", "run_at") if getattr(self, field) is not None]
             raise ScheduleError(
                 "schedule",
                 " and ".join(given) or "nothing",
@@ -58,12 +58,12 @@ class Schedule:
                 "set exactly one of every_s, cron and run_at",
             )
 
-    def _require_open_window(self) -> None:
-        if self.starts_at is not None and self.ends_at is not None and self.starts_at >= self.ends_at:
+    def _require_open_window(self, starts_at: int, ends_at: int) -> None:
+        if starts_at >= ends_at:
             raise ScheduleError(
                 "ends_at",
-                self.ends_at,
-                f"is not after starts_at {self.starts_at}, so the window is empty",
+                ends_at,
+                f"is not after starts_at {starts_at}, so the window is empty",
                 "move one of them, or pause the job",
             )
 
@@ -73,16 +73,25 @@ class Schedule:
             raise ScheduleError(
                 lone, getattr(self, lone), "stands alone", "set both boost_every_s and boost_until or neither"
             )
-        _require_between("boost_every_s", self.boost_every_s, 1, SECONDS_MAX)
         if self.boost_every_s is not None and self.run_at is not None:
             raise ScheduleError(
                 "boost_every_s", self.boost_every_s, "has no meaning for a one-shot", "leave the boost out"
             )
 
 
+_RANGES = (
+    ("every_s", 1, SECONDS_MAX),
+    ("phase_s", 0, SECONDS_MAX),
+    ("jitter_s", 0, SECONDS_MAX),
+    ("run_at", -INSTANT_MAX, INSTANT_MAX),
+    ("starts_at", -INSTANT_MAX, INSTANT_MAX),
+    ("ends_at", -INSTANT_MAX, INSTANT_MAX),
+    ("boost_every_s", 1, SECONDS_MAX),
+    ("boost_until", -INSTANT_MAX, INSTANT_MAX),
+)
+
+
 def _require_between(field: str, value: object, lowest: int, highest: int) -> None:
-    if value is None:
-        return
     if isinstance(value, bool) or not isinstance(value, int):
         raise ScheduleError(field, value, "is not a whole number", f"write one from {lowest} to {highest}")
     if not lowest <= value <= highest:

@@ -28,6 +28,7 @@ ctypedef struct Schedule_t:
     int64_t every           # seconds, >= 1 for intervals
     int64_t phase           # 0 <= phase < every
     CronGroup* cron         # borrowed: the caller keeps its CompiledCron alive
+    uint64_t outcome        # of the job's draws, where the expression has an H (group_outcome)
     int64_t jitter          # spreading window in seconds, -1 for the expression's own
     int64_t run_at
     int64_t starts_at       # inclusive

@@ -2,9 +2,11 @@
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
 
-from mainspring.wheel.cron_eval cimport Bracket, CompiledCron, group_bracket
+from mainspring.wheel.cron_eval cimport Bracket, CompiledCron, group_bracket, group_outcome
 from mainspring.wheel.cron_rule cimport EDGE_BITS
 from mainspring.wheel.hash cimport shard_of_hash, spread_of_hash, xxh64_i64
+
+from functools import lru_cache
 
 from mainspring.wheel.definition import SECONDS_MAX, Schedule
 from mainspring.wheel.errors import ScheduleError
@@ -19,6 +21,7 @@ cdef void schedule_clear(Schedule_t* schedule) noexcept nogil:
     schedule.every = 1
     schedule.phase = 0
     schedule.cron = NULL
+    schedule.outcome = 0
     schedule.jitter = -1
     schedule.run_at = INT64_MAX
     schedule.starts_at = INT64_MIN
@@ -38,7 +41,7 @@ cdef inline int64_t spread(int64_t base, int64_t following, uint64_t hash, int64
 
 
 cdef int64_t cron_spread_next(const Schedule_t* schedule, int64_t after) noexcept nogil:
-    cdef Bracket near = group_bracket(schedule.cron, after)
+    cdef Bracket near = group_bracket(schedule.cron, schedule.outcome, after)
     cdef int64_t window = schedule.jitter if schedule.jitter >= 0 else schedule.cron.rule.window_s
     cdef int64_t due
     if window <= 1 or schedule.hash == 0:
@@ -134,6 +137,10 @@ cdef inline int require_interval(int64_t every_s) except -1:
     return 0
 
 
+# A consumer that asks about job after job names few expressions, and their memos serve all of them.
+compiled = lru_cache(maxsize=1024)(CompiledCron)
+
+
 cdef class Plan:
     """A Schedule compiled for one job: asks for its instants without looking at the definition again.
 
@@ -148,10 +155,10 @@ cdef class Plan:
         schedule_clear(&self.schedule)
         if job_id is not None:
             self.schedule.hash = xxh64_i64(job_id)
-        self._set_rule(schedule)
+        self._set_rule(schedule, job_id)
         self._set_bounds(schedule)
 
-    cdef _set_rule(self, schedule):
+    cdef _set_rule(self, schedule, job_id):
         if schedule.every_s is not None:
             self.schedule.kind = KIND_INTERVAL
             self.schedule.every = schedule.every_s
@@ -159,7 +166,9 @@ cdef class Plan:
             if schedule.phase_s is not None:
                 self.schedule.phase = <int64_t>schedule.phase_s % self.schedule.every
         elif schedule.cron is not None:
-            self.cron = CompiledCron(schedule.cron, schedule.tz)
+            self.cron = compiled(schedule.cron, schedule.tz)
+            self.cron.require_id(job_id)
+            self.schedule.outcome = group_outcome(self.cron.group, job_id or 0)
             self.schedule.kind = KIND_CRON
             self.schedule.cron = self.cron.group
         else:

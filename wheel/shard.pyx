@@ -16,7 +16,7 @@ from mainspring.wheel.registry cimport Registry, registry_get
 from mainspring.wheel.schedule cimport (
     KIND_CRON, KIND_INTERVAL, Schedule_t, grid_next, schedule_clear, schedule_next,
 )
-from mainspring.wheel.cron_eval cimport CronGroup
+from mainspring.wheel.cron_eval cimport CronGroup, group_outcome
 from mainspring.wheel.slab cimport NONE, slab_at, slab_close, slab_open, slab_reserve
 
 
@@ -79,6 +79,7 @@ cdef void set_schedule(
         schedule.phase = (<int64_t>(schedule.hash % number)) if phase < 0 else phase % number
     elif schedule.kind == KIND_CRON:
         schedule.cron = <CronGroup*>registry_get(shard.crons, number)
+        schedule.outcome = group_outcome(schedule.cron, record.id)
     else:
         schedule.run_at = once_at(shard, record)
 

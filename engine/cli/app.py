@@ -20,6 +20,7 @@ class Commands(LazyGroup):
         "run": f"{_HERE}.run:run_command",
         "jobs": f"{_HERE}.jobs:app",
         "next": f"{_HERE}.next:next_command",
+        "explain": f"{_HERE}.explain:explain_command",
         "tail": f"{_HERE}.tail:tail_command",
         "db": f"{_HERE}.db:app",
         "config": f"{_HERE}.config:config_command",

@@ -14,6 +14,8 @@ from mainspring.engine.cli.jobs_files import export_command, import_command
 from mainspring.engine.cli.options import POSTGRES, JsonOption, Target, run_async, takes_settings
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.definition import Definition, DefinitionError, read_definition
+from mainspring.engine.fields import INT4_MAX
+from mainspring.engine.instants import iso_of_epoch, read_duration
 from mainspring.engine.jobs.store import Job, JobStore
 from mainspring.engine.jobs.upcoming import upcoming
 from mainspring.engine.jobs.warnings import warnings_of
@@ -121,6 +123,35 @@ def resume_command(target: Target, jobs: JobsArgument) -> None:
     _switch(target, jobs, enabled=True)
 
 
+@app.command("boost")
+@takes_settings(*POSTGRES)
+def boost_command(
+    target: Target,
+    job: JobArgument,
+    every: Annotated[str, typer.Option("--every", metavar="S", help="The faster interval: 5, 5s, 1m.")],
+    duration: Annotated[str, typer.Option("--for", metavar="D", help="How long from now: 90s, 30m, 2h, 1d.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Run a job faster for a while; it falls back to its own schedule by itself.
+
+    \b
+    mainspring jobs boost web-1 --every 5s --for 30m
+    mainspring jobs edit web-1 --clear boost_every_s --clear boost_until    # ends it at once
+    """
+    until = _now() + _duration("--for", duration)
+    changes: dict[str, object] = {"boost_every_s": _duration("--every", every), "boost_until": until}
+
+    async def boost() -> Job:
+        async with job_connection(target) as connection:
+            return await JobStore(connection).edit(job, changes)
+
+    try:
+        boosted = run_async(boost())
+    except DefinitionError as error:
+        refuse(error.problems)
+    _tell(boosted, f"boosted until {iso_of_epoch(until)}:", as_json=as_json)
+
+
 @app.command("remove")
 @takes_settings(*POSTGRES)
 def remove_command(target: Target, jobs: JobsArgument) -> None:
@@ -200,6 +231,16 @@ def _switch(target: Target, names: list[str], *, enabled: bool) -> None:
     done = "resumed" if enabled else "paused"
     for name, changed in run_async(switch()).items():
         typer.echo(f"{done} {printable(name)}" if changed else f"{printable(name)} was {done} already")
+
+
+def _duration(flag: str, text: str) -> int:
+    try:
+        seconds = read_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=flag) from None
+    if not 1 <= seconds <= INT4_MAX:
+        raise typer.BadParameter(f"{text}: give 1 to {INT4_MAX} seconds", param_hint=flag)
+    return seconds
 
 
 def _checked(given: dict[str, object]) -> Definition:

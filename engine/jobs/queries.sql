@@ -26,6 +26,13 @@ order by id = $1 desc
 limit 1
 for update
 
+-- name: first_change_since
+-- The first change of a job after an instant: what it was before that change held at the instant.
+select op, changed_at, (before).* from mainspring.job_changes
+where job_id = $1 and changed_at > $2
+order by seq
+limit 1
+
 -- name: set_enabled
 -- Jobs that are so already are left alone.
 update mainspring.jobs set enabled = $2 where id = any($1::bigint[]) and enabled <> $2

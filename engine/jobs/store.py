@@ -50,6 +50,22 @@ class JobStore:
         """The job with this id or key; raises UnknownJob."""
         return await self._find("find", name)
 
+    async def held_at(self, job: Job, instant: datetime) -> Definition | None:
+        """The definition that held at an instant, by the change log; None before the job was there.
+
+        What the log does not reach back to is taken to have been as it is now.
+        """
+        if instant < job.created_at:
+            return None
+        if job.updated_at <= instant:
+            return job.definition
+        row = await self._connection.fetchrow(query("first_change_since"), job.id, instant)
+        if row is None:
+            return job.definition
+        if row["op"] == "insert":
+            return None
+        return Definition(id=job.id, **{name: row[name] for name in Definition._fields[1:]})
+
     async def edit(self, name: str, changes: Mapping[str, object], clear: Iterable[str] = ()) -> Job:
         """Change the given fields alone, see ``edited``; raises UnknownJob, KeyTaken, DefinitionError."""
         async with self._connection.transaction():

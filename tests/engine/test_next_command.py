@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import xxhash
 from command_line import mainspring
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,17 +46,47 @@ def test_every_interval_vector_comes_out_of_a_batch(tmp_path: Path) -> None:
     assert len(cases) > 100
 
 
-def test_cron_vectors_come_out_of_a_batch() -> None:
-    cases = [json.loads(line) for line in (VECTORS / "cron_next.jsonl").open()]
-    five = [case for case in cases if case["tag"] == "real" and not set("LWH?#") & set(case["expr"])]
+@pytest.mark.parametrize(
+    ("name", "count"), [("cron_next.jsonl", 315), ("cron_dst.jsonl", 72), ("cron_ext.jsonl", 65)]
+)
+def test_every_cron_vector_comes_out_of_a_batch(name: str, count: int) -> None:
+    cases = [json.loads(line) for line in (VECTORS / name).open()]
     requests = [
         {"cron": case["expr"], "tz": case["tz"], "from": case["from_epoch"], "count": len(case["next_epoch"])}
-        for case in five
+        for case in cases
     ]
     ended = mainspring("next", "--batch", "-", stdin="\n".join(map(json.dumps, requests)).encode())
-    assert ended.status == 0
-    assert [reply.get("next") for reply in ended.json_lines()] == [case["next_epoch"] for case in five]
-    assert len(five) > 100
+    assert (ended.status, ended.err) == (0, "")
+    assert [reply.get("next") for reply in ended.json_lines()] == [case["next_epoch"] for case in cases]
+    assert len(cases) == count
+
+
+def test_every_invalid_expression_is_answered_by_an_error_that_names_it() -> None:
+    cases = [json.loads(line) for line in (VECTORS / "cron_invalid.jsonl").open()]
+    requests = [{"cron": case["expr"], "from": 0, "count": 1} for case in cases]
+    ended = mainspring("next", "--batch", "-", stdin="\n".join(map(json.dumps, requests)).encode())
+    assert (ended.status, ended.err) == (0, "")
+    replies = ended.json_lines()
+    assert all(reply.keys() == {"error"} and reply["error"].startswith("cron ") for reply in replies)
+    assert len(replies) == len(cases) == 116
+
+
+def test_every_real_expression_has_a_next_instant() -> None:
+    cases = [json.loads(line) for line in (VECTORS / "real_expressions.jsonl").open()]
+    for case in cases:
+        assert ask({"cron": case["expr"], "tz": case["tz"], "from": SPRING, "count": 1})["next"][0] > SPRING
+    assert len(cases) == 178
+
+
+def test_an_id_switches_the_draws_of_h_on() -> None:
+    line = {"cron": "H H(0-3) * * *", "from": 0}
+    assert "give the id" in ask(line)["error"]
+    minutes, hour = divmod(ask(line | {"id": 42, "jitter_s": 0})["next"][0] // 60, 60)[::-1]
+    drawn = [
+        xxhash.xxh64_intdigest((42).to_bytes(8, "little"), seed=seed) * n >> 64
+        for seed, n in ((2, 60), (3, 4))
+    ]
+    assert [minutes, hour] == drawn
 
 
 @given(

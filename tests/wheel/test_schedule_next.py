@@ -1,7 +1,7 @@
 """Window, boost, spread and one-shots: the compiled way against the twin, and each rule by itself."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from schedule_cases import PATIENT, Y1990, instants, job_ids, schedules
 
@@ -12,7 +12,19 @@ from mainspring.wheel.schedule import Plan, next_fires, phase_of, spread_of
 
 NOON = 1_764_504_000  # 2025-11-30 12:00 UTC
 CRONS = st.sampled_from(
-    ["*/10 * * * *", "30 2 * * *", "0 9 * * 1-5", "@hourly", "15,45 1-3 * * *", "0 12 */2 * *"]
+    [
+        "*/10 * * * *",
+        "30 2 * * *",
+        "0 9 * * 1-5",
+        "@hourly",
+        "15,45 1-3 * * *",
+        "0 12 */2 * *",
+        "H * * * *",
+        "H(0-29)/10 H/6 * * *",
+        "H 0 2,L-1,15W * FRI#2,1L",
+        "H/20 */30 * * * *",
+        "7,50 0 3 * * *",
+    ]
 )
 
 
@@ -21,6 +33,7 @@ CRONS = st.sampled_from(
 def test_c_and_python_agree_on_every_kind_of_schedule(
     schedule: Schedule, job_id: int | None, offset: int
 ) -> None:
+    assume(job_id is not None or "H" not in (schedule.cron or ""))
     after = (schedule.starts_at or schedule.run_at or schedule.boost_until or Y1990 + 10**9) + offset
     assert next_fires(schedule, job_id, after, 4) == twin.next_fires(schedule, job_id, after, 4)
 
@@ -87,6 +100,23 @@ def test_cron_jobs_are_spread_over_their_minute_unless_told_otherwise() -> None:
     assert spread == set(range(60))
     for jitter_s in (0, 1):
         assert {Plan(Schedule(cron="@daily", jitter_s=jitter_s), i).next(NOON) % 86_400 for i in ids} == {0}
+
+
+def test_an_h_and_the_default_spread_reach_every_second_of_the_hour() -> None:
+    every_hour = Schedule(cron="H * * * *")
+    assert {Plan(every_hour, i).next(NOON) % 3600 for i in range(60_000)} == set(range(3600))
+
+
+def test_six_fields_fire_on_their_second_unless_told_to_spread() -> None:
+    exact = Schedule(cron="*/20 * * * * *")
+    assert {tuple(next_fires(exact, i, NOON, 2)) for i in range(50)} == {(NOON + 20, NOON + 40)}
+    spread = Schedule(cron="*/20 * * * * *", jitter_s=600)
+    assert {Plan(spread, i).next(NOON - 1) - NOON for i in range(2000)} == set(range(20))
+
+
+def test_an_h_without_an_id_is_refused_by_name() -> None:
+    with pytest.raises(ScheduleError, match=r"'H 4 [*] [*] [*]' draws its H from the job's id; give the id"):
+        next_fires(Schedule(cron="H 4 * * *"), None, NOON, 1)
 
 
 def test_a_spread_longer_than_the_gap_is_cut_to_it() -> None:

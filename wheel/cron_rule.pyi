@@ -1,0 +1,6 @@
+"""Types of the compiled cron rule; the documentation stands in cron_rule.pyx."""
+
+from mainspring.wheel.cron import CronSpec
+
+def date_occurs(spec: CronSpec) -> bool: ...
+def matching_days(spec: CronSpec, year: int, month: int) -> int: ...
