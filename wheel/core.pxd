@@ -19,7 +19,6 @@ from mainspring.wheel.shard cimport Shard
 
 cdef enum:
     WRONG_SECOND = 3        # beside the codes of drain.pxd
-    NOT_ARMED = 4
 
 
 ctypedef struct Core:
@@ -47,7 +46,7 @@ cdef bint knows(Shard* shard, int64_t job_id) noexcept nogil
 cdef void add_counts(Core* core, uint64_t* kinds, uint64_t* paused, uint64_t* jobs) noexcept nogil
 cdef size_t bytes_of(Core* core) noexcept nogil
 
-# audit.pxd and faults.pxd with the lock taken; NOT_ARMED where the job is unknown or not armed.
+# audit.pxd and faults.pxd with the lock taken; NOT_ARMED as well where the job is unknown.
 cdef int audit_locked(Core* core, Shard* shard, bint heal, uint64_t* found) noexcept nogil
 cdef int inflict_locked(Shard* shard, int fault, int64_t job_id) noexcept nogil
 

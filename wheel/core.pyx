@@ -8,7 +8,7 @@ from mainspring.wheel.drain cimport MORE, WHOLE, DrainOrder, drain_piece
 from mainspring.wheel.evacuate cimport (
     ROWS_A_SECOND, evacuation_offer, evacuation_work, evacuations_close, evacuations_open,
 )
-from mainspring.wheel.faults cimport inflict
+from mainspring.wheel.faults cimport NOT_ARMED, inflict
 from mainspring.wheel.frames cimport Output
 from mainspring.wheel.hash cimport xxh64_i64
 from mainspring.wheel.index cimport index_bytes, index_find, index_presize
@@ -20,7 +20,7 @@ from mainspring.wheel.memory cimport (
 from mainspring.wheel.records cimport LAST_NEXT, Record, record_at
 from mainspring.wheel.registry cimport registry_close, registry_get
 from mainspring.wheel.shard cimport (
-    HORIZON, NEVER, SHARDS, Shard, due_of, owed, shard_clear, shard_close, shard_open, stands_at,
+    HORIZON, NEVER, SHARDS, Shard, due_of, owed, shard_clear, shard_close, shard_open,
 )
 from mainspring.wheel.slab cimport NONE, slab_reserve
 
@@ -190,7 +190,7 @@ cdef void clear_all(Core* core) noexcept nogil:
 cdef int audit_locked(Core* core, Shard* shard, bint heal, uint64_t* found) noexcept nogil:
     cdef int code
     pthread_mutex_lock(&shard.lock)
-    code = audit(shard, heal, found)
+    code = audit(shard, heal, core.window, found)
     if heal:
         evacuation_offer(&core.evacuations, shard)
     pthread_mutex_unlock(&shard.lock)
@@ -202,8 +202,7 @@ cdef int inflict_locked(Shard* shard, int fault, int64_t job_id) noexcept nogil:
     cdef int code = NOT_ARMED
     pthread_mutex_lock(&shard.lock)
     number = find(shard, job_id)
-    # A job that has lost its entry to an earlier fault has none to lose.
-    if number != NONE and stands_at(shard, number, record_at(&shard.records, number).position):
+    if number != NONE:
         code = inflict(shard, fault, number)
     pthread_mutex_unlock(&shard.lock)
     return code

@@ -7,7 +7,8 @@
     # WHOLE: the shard has drained the second.  FULL: empty the output, then go on at the same place.
 
 A piece is at most 512 entries, so no lock is held for long, whatever comes due at once. Entries go in the
-order of their list, and the list itself remembers how far it got.
+order of their list, and the list itself remembers how far it got. Arrears go first, in an output of their own:
+FULL comes before the first of them unless the output is empty, and after the last.
 """
 
 from libc.stdint cimport int64_t
@@ -21,21 +22,12 @@ cdef enum:
     PIECE = 512
     AHEAD = 32              # entries between the prefetch of a record and its use
     SOON = 12               # the same for its blob and the list it moves to
-    MISSED_AFTER_S = 5
-    LONG_GAP_S = 3600
-    CATCH_UP_MAX_S = 86400
 
 
 cdef enum:
     WHOLE = 0
     MORE = 1
     FULL = 2                # NO_MEMORY is -1
-
-
-cdef enum:
-    CATCH_UP_ALL = 0
-    CATCH_UP_LATEST = 1
-    CATCH_UP_NONE = 2
 
 
 ctypedef struct DrainOrder:

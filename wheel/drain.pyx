@@ -4,26 +4,33 @@ Two passes over a piece. The first reads each record, prefetched well ahead, and
 then everything the piece can need is reserved; the second writes frames and moves entries, and cannot fail.
 """
 
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+from mainspring.wheel.arrears cimport (
+    Arrear, Arrears, arrears_given, arrears_next, arrears_reserve, arrears_waiting,
+)
 from mainspring.wheel.audit cimport FAULT_DOUBLED, FAULT_ORPHAN, FAULT_WRONG_SLOT
 from mainspring.wheel.blobs cimport blob_at
+from mainspring.wheel.catch_up cimport (
+    CATCH_UP_LATEST, CATCH_UP_NONE, MISSED_AFTER_S, OWED, skip_reason,
+)
 from mainspring.wheel.far cimport far_drop, far_find
 from mainspring.wheel.edit cimport settle_extra
-from mainspring.wheel.frames cimport (
-    SKIP_LATEST, SKIP_NONE, SKIP_WINDOW, Output, RouteText, Run, write_run,
-)
+from mainspring.wheel.frames cimport SKIPS, Output, RouteText, Run, write_run
+from mainspring.wheel.hash cimport xxh64_i64
+from mainspring.wheel.index cimport index_find
 from mainspring.wheel.lists cimport chunk_at, entry_at, list_below, list_pop, list_top
-from mainspring.wheel.memory cimport NO_MEMORY, prefetch, prefetch_write, unlikely
+from mainspring.wheel.lost cimport lost_note, lost_owed
+from mainspring.wheel.memory cimport DONE, NO_MEMORY, prefetch, prefetch_write, unlikely
 from mainspring.wheel.records cimport (
-    FAR, HAS_DATA, HAS_KEY, IS_RARE, KEY_IS_UUID, LINES_MASK, LINES_SHIFT, LIVE, ROUTE_WIDE, Record,
+    ENABLED, FAR, HAS_DATA, HAS_KEY, IS_RARE, KEY_IS_UUID, LINES_MASK, LINES_SHIFT, LIVE, ROUTE_WIDE, Record,
     catch_up_of, head_data_bytes, head_key_bytes, kind_of, record_at,
 )
 from mainspring.wheel.registry cimport registry_get
-from mainspring.wheel.schedule cimport KIND_INTERVAL, KIND_ONCE, Schedule_t, schedule_next
+from mainspring.wheel.schedule cimport KIND_INTERVAL, KIND_ONCE
 from mainspring.wheel.shard cimport (
     HORIZON, HOUR, HOUR_SHIFT, NEVER, NO_EXTRA, Shard, arm, due_of, hour_of, is_near, once_at, owed_after,
-    rare_of, schedule_of, shard_reserve,
+    rare_of, shard_reserve,
 )
 from mainspring.wheel.slab cimport NONE
 
@@ -130,42 +137,6 @@ cdef uint32_t plan(const Shard* shard, Piece* piece) noexcept nogil:
     return far
 
 
-# ------------------------------------------------------------------------------------ catching up
-
-
-# A job with more than an hour between runs, and a one-shot, keeps its newest missed run for one gap.
-cdef bint keeps_newest(const Shard* shard, const Record* record, const DrainOrder* order) noexcept nogil:
-    cdef Schedule_t schedule
-    cdef int64_t following
-    if order.now - order.second > CATCH_UP_MAX_S:
-        return False
-    if kind_of(record) == KIND_ONCE:
-        return True
-    # The end of the job's window is no end of the gap.
-    schedule_of(shard, record, &schedule)
-    schedule.ends_at = INT64_MAX
-    following = schedule_next(&schedule, order.second)
-    if following == NEVER:
-        return True
-    return following - order.second > LONG_GAP_S and following >= order.now - MISSED_AFTER_S
-
-
-# Why a run of a missed second is not owed any more, or -1 when it is.
-cdef int skip_reason(
-    const Shard* shard, const Record* record, int64_t next, const DrainOrder* order,
-) noexcept nogil:
-    cdef int policy = catch_up_of(record)
-    if policy == CATCH_UP_NONE:
-        return SKIP_NONE
-    if policy == CATCH_UP_ALL:
-        if order.now - order.second <= order.window or keeps_newest(shard, record, order):
-            return -1
-        return SKIP_WINDOW
-    if next < order.now - MISSED_AFTER_S:
-        return SKIP_LATEST
-    return -1 if order.now - order.second <= CATCH_UP_MAX_S else SKIP_WINDOW
-
-
 # ------------------------------------------------------------------------------------ second pass
 
 
@@ -214,10 +185,10 @@ cdef inline bint give_run(
     const Shard* shard, const Record* record, int64_t next, const DrainOrder* order, Output* output,
 ) noexcept nogil:
     cdef Run run
-    cdef int reason = -1
+    cdef int reason = OWED
     if unlikely(order.now - order.second > MISSED_AFTER_S):
-        reason = skip_reason(shard, record, next, order)
-    if reason >= 0:
+        reason = skip_reason(shard, record, order.second, next, order.now, order.window)
+    if reason != OWED:
         output.skipped[reason] += 1
     else:
         describe(shard, record, order, &run)
@@ -227,31 +198,37 @@ cdef inline bint give_run(
     return True
 
 
-# What a fault left in the list: never a run. A record that stands here for another second is armed anew.
-cdef void drop_stray(Shard* shard, uint32_t number, uint32_t position) noexcept nogil:
-    cdef Record* record = record_at(&shard.records, number)
-    cdef int64_t due
-    list_pop(&shard.chunks, &shard.draining)
-    if not is_home(record, position):
-        shard.met[FAULT_DOUBLED if record.flags & LIVE else FAULT_ORPHAN] += 1
-        return
-    shard.met[FAULT_WRONG_SLOT] += 1
-    shard.armed -= 1
-    record.next, record.position = 0, NONE
-    due = owed_after(shard, record, shard.begun)
-    if due != NEVER:
-        arm(shard, number, due)
-
-
-cdef inline void move_on(Shard* shard, uint32_t number, int64_t next) noexcept nogil:
+cdef inline void unlist(Shard* shard, uint32_t number) noexcept nogil:
     cdef Record* record = record_at(&shard.records, number)
     list_pop(&shard.chunks, &shard.draining)
     shard.armed -= 1
     record.next, record.position = 0, NONE
     if record.flags & IS_RARE and NO_EXTRA < rare_of(shard, record).extra_at <= shard.begun:
         settle_extra(shard, number)
+
+
+cdef inline void move_on(Shard* shard, uint32_t number, int64_t next) noexcept nogil:
+    unlist(shard, number)
     if next != NEVER:
         arm(shard, number, next)
+
+
+# What a fault left in the list: never a run by itself. A record that stands here for another second is armed
+# anew, and owed what it lost.
+cdef int drop_stray(Shard* shard, uint32_t number, uint32_t position, const DrainOrder* order) noexcept nogil:
+    cdef Record* record = record_at(&shard.records, number)
+    cdef uint32_t lost
+    if not is_home(record, position):
+        list_pop(&shard.chunks, &shard.draining)
+        shard.met[FAULT_DOUBLED if record.flags & LIVE else FAULT_ORPHAN] += 1
+        return DONE
+    lost = lost_owed(shard, record, shard.begun, order.now, order.window)
+    if arrears_reserve(&shard.arrears, lost) == NO_MEMORY:
+        return NO_MEMORY
+    shard.met[FAULT_WRONG_SLOT] += 1
+    lost_note(shard, record, shard.begun, order.now, order.window)
+    move_on(shard, number, owed_after(shard, record, shard.begun))
+    return DONE
 
 
 # A missed second's run of which the policy alone says that nobody reads its blob.
@@ -282,12 +259,54 @@ cdef int run_piece(Shard* shard, const Piece* piece, const DrainOrder* order, Ou
             prefetch_run(shard, piece, i + SOON, order)
         record = record_at(&shard.records, piece.entries[i])
         if unlikely(not is_due(shard, record, piece.positions[i])):
-            drop_stray(shard, piece.entries[i], piece.positions[i])
+            if drop_stray(shard, piece.entries[i], piece.positions[i], order) == NO_MEMORY:
+                return NO_MEMORY
             continue
         if not give_run(shard, record, piece.nexts[i], order, output):
             return FULL
         move_on(shard, piece.entries[i], piece.nexts[i])
     return MORE
+
+
+# ---------------------------------------------------------------------------------------- arrears
+
+
+cdef void tell_skipped(Arrears* arrears, Output* output) noexcept nogil:
+    cdef int reason
+    for reason in range(SKIPS):
+        output.skipped[reason] += arrears.skipped[reason]
+        output.due += arrears.skipped[reason]
+        arrears.skipped[reason] = 0
+
+
+# As if its own second were drained now. A job that is gone or paused by now is owed nothing.
+cdef bint give_arrear(
+    Shard* shard, const Arrear* arrear, const DrainOrder* order, Output* output,
+) noexcept nogil:
+    cdef uint32_t number = index_find(
+        shard.index, &shard.records, arrear.job_id, xxh64_i64(arrear.job_id),
+    )
+    cdef DrainOrder late = order[0]
+    if number == NONE or not record_at(&shard.records, number).flags & ENABLED:
+        return True
+    late.second = arrear.instant
+    if not give_run(shard, record_at(&shard.records, number), arrear.following, &late, output):
+        return False
+    if output.count:
+        output.due_since = min(output.due_since, arrear.instant)
+    return True
+
+
+cdef int give_arrears(Shard* shard, const DrainOrder* order, Output* output) noexcept nogil:
+    if output.count:
+        return FULL
+    tell_skipped(&shard.arrears, output)
+    while arrears_waiting(&shard.arrears):
+        if not give_arrear(shard, arrears_next(&shard.arrears), order, output):
+            return FULL
+        arrears_given(&shard.arrears)
+    shard.in_arrears = False
+    return FULL if output.count else WHOLE
 
 
 cdef int drain_piece(Shard* shard, const DrainOrder* order, Output* output) noexcept nogil:
@@ -297,6 +316,10 @@ cdef int drain_piece(Shard* shard, const DrainOrder* order, Output* output) noex
     cdef int code
     if shard.begun < order.second:
         code = begin(shard, order.second)
+        if code != WHOLE:
+            return code
+    if unlikely(shard.in_arrears):
+        code = give_arrears(shard, order, output)
         if code != WHOLE:
             return code
     gather(shard, shard.draining, min(<uint32_t>PIECE, room), &piece)

@@ -48,6 +48,19 @@ cdef void index_foresee(const IndexTable* tables, uint64_t hash) noexcept nogil
 cdef int index_reserve(IndexTable* tables, const Slab* records, uint64_t hash) noexcept nogil
 cdef int index_presize(IndexTable* tables, const Slab* records, uint32_t jobs) noexcept nogil
 
+# For many jobs at once: asks for the memory of their searches; whether each is found as the record given.
+cdef void index_foresee_all(
+    const IndexTable* tables, const uint64_t* hashes, uint32_t count,
+) noexcept nogil
+cdef bint index_finds_all(
+    const IndexTable* tables, const Slab* records, const uint32_t* numbers, const uint64_t* hashes,
+    uint32_t count,
+) noexcept nogil
+
+# The entries there are, counted one by one for the audit, which trusts no counter. Reads the tables in a row,
+# which brings them into the cache faster than searches would.
+cdef uint64_t index_entries(const IndexTable* tables) noexcept nogil
+
 cdef void index_insert(IndexTable* tables, uint64_t hash, uint32_t record) noexcept nogil
 cdef void index_remove(IndexTable* tables, const Slab* records, uint32_t record) noexcept nogil
 cdef size_t index_bytes(const IndexTable* tables) noexcept nogil

@@ -5,12 +5,20 @@ removed id had never been there, however long it lives (Knuth, TAOCP vol. 3, 6.4
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from mainspring.wheel.hash cimport xxh64_i64
 from mainspring.wheel.memory cimport DONE, NO_MEMORY, memory_give, memory_take, prefetch
 from mainspring.wheel.records cimport record_at
 from mainspring.wheel.slab cimport NONE, Slab
+
+
+cdef extern from *:
+    """
+    #define MAINSPRING_EACH_BYTE 0x0101010101010101ULL
+    """
+    const uint64_t EACH_BYTE "MAINSPRING_EACH_BYTE"
+    int lowest_bit "__builtin_ctzll"(unsigned long long word) nogil
 
 
 # A product instead of a remainder lets a table have any size and keeps the order of hashes.
@@ -75,6 +83,78 @@ cdef void index_foresee(const IndexTable* tables, uint64_t hash) noexcept nogil:
     if table.used:
         prefetch(&table.tags[place])
         prefetch(&table.records[place])
+
+
+cdef void index_foresee_all(
+    const IndexTable* tables, const uint64_t* hashes, uint32_t count,
+) noexcept nogil:
+    cdef uint32_t i
+    for i in range(count):
+        index_foresee(tables, hashes[i])
+
+
+# The highest bit of each byte that is zero, exact up to the first such byte.
+cdef inline uint64_t zero_bytes(uint64_t word) noexcept nogil:
+    return (word - EACH_BYTE) & ~word & EACH_BYTE << 7
+
+
+# Eight places at a time, in the byte order of a small machine: without a branch for each there is none to be
+# guessed wrong. False: it takes a closer look.
+cdef inline bint is_near_home(const IndexTable* table, uint32_t number, uint64_t hash) noexcept nogil:
+    cdef uint32_t place = home_of(hash, table.size)
+    cdef uint64_t tags, same
+    if place + 8 > table.size:
+        return False
+    memcpy(&tags, &table.tags[place], 8)
+    same = zero_bytes(tags ^ tag_of(hash) * EACH_BYTE)
+    same &= ~same + 1
+    if same == 0 or zero_bytes(tags) & (same - 1):
+        return False
+    return table.records[place + (lowest_bit(same) >> 3)] == number
+
+
+# Compares numbers first: the record itself is read only where another one has the same tag.
+cdef inline bint finds(
+    const IndexTable* table, const Slab* records, uint32_t number, uint64_t hash,
+) noexcept nogil:
+    cdef uint8_t tag = tag_of(hash)
+    cdef uint32_t place
+    if table.used == 0:
+        return False
+    place = home_of(hash, table.size)
+    while table.tags[place]:
+        if table.tags[place] == tag:
+            if table.records[place] == number:
+                return True
+            if record_at(records, table.records[place]).id == record_at(records, number).id:
+                return False
+        place = step(place, table.size)
+    return False
+
+
+cdef bint index_finds_all(
+    const IndexTable* tables, const Slab* records, const uint32_t* numbers, const uint64_t* hashes,
+    uint32_t count,
+) noexcept nogil:
+    cdef const IndexTable* table
+    cdef uint32_t i
+    for i in range(count):
+        table = table_of(tables, hashes[i])
+        if not is_near_home(table, numbers[i], hashes[i]) and not finds(table, records, numbers[i], hashes[i]):
+            return False
+    return True
+
+
+cdef uint64_t index_entries(const IndexTable* tables) noexcept nogil:
+    cdef uint64_t entries = 0
+    cdef uint32_t place
+    cdef int i
+    for i in range(INDEX_TABLES):
+        for place in range(0, tables[i].size, 16):      # numbers a line
+            prefetch(&tables[i].records[place])
+        for place in range(tables[i].size):
+            entries += tables[i].tags[place] != 0
+    return entries
 
 
 cdef void put(IndexTable* table, uint64_t hash, uint32_t record) noexcept nogil:
