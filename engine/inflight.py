@@ -20,10 +20,14 @@ SILENCE_FIRST_S = 3.0
 
 @dataclass(slots=True)
 class Batch:
-    """The frames of one drain call, all of one second."""
+    """The frames of one drain call, all of one second.
+
+    due_since: the earliest second a run in it was due in, which is before `second` for what a fault had lost.
+    """
 
     number: int
     second: int
+    due_since: int
     frames: bytes
     offsets: NDArray[np.uint32]
     unacked: bytearray
@@ -88,10 +92,13 @@ class InFlight:
         """The reply number of the first frame of the next batch."""
         return self._next << _INDEX_BITS
 
-    def add(self, second: int, frames: bytes, offsets: NDArray[np.uint32]) -> Batch:
+    def add(
+        self, second: int, frames: bytes, offsets: NDArray[np.uint32], *, due_since: int | None = None
+    ) -> Batch:
         """Take the frames of one drain call, built from `next_number()` on. offsets: (runs + 1,) bytes."""
         runs = len(offsets) - 1
-        batch = Batch(self._next, second, frames, offsets, bytearray(b"\x01" * runs), runs)
+        due_since = second if due_since is None else due_since
+        batch = Batch(self._next, second, due_since, frames, offsets, bytearray(b"\x01" * runs), runs)
         self._batches[batch.number] = batch
         self._next += 1
         self.runs += runs
