@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from statistics import median
 
 import numpy as np
 import pytest
+from wheel_life import lead
 from wheel_rows import Change, Job, batch, drain, drain_until, every, faults, put, runs_of
 
 from mainspring.wheel import OP_DELETE, OP_INSERT, OP_UPDATE, Frames, Schedule, Wheel, shard_of
@@ -181,6 +183,14 @@ def test_replacing_payloads_over_and_over_comes_to_rest() -> None:
         after_warm_up = wheel.nbytes if turn == 14 else after_warm_up
     assert wheel.nbytes <= after_warm_up * 1.1
     assert faults(wheel) == {}
+
+
+@pytest.mark.slow
+def test_a_million_operations_leave_the_resident_size_where_it_was() -> None:
+    sizes = lead(1_000_000)
+    quarter = len(sizes) // 4
+    # The wheel grows and shrinks by blocks of 2 MiB as jobs come and go; two bytes an operation would show.
+    assert median(sizes[-quarter:]) <= median(sizes[quarter : 2 * quarter]) + 2**20
 
 
 def test_adding_and_deleting_over_and_over_comes_to_rest() -> None:
