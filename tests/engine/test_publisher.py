@@ -267,7 +267,7 @@ async def test_what_was_due_for_longer_than_the_stream_remembers_is_looked_up_be
     await client.close()
 
 
-async def test_what_a_fault_had_lost_for_longer_than_the_stream_remembers_is_looked_up_before_its_first_sending(
+async def test_what_a_fault_had_lost_long_ago_is_looked_up_before_its_first_sending(
     nats_url: str,
 ) -> None:
     """Its second was long ago, though it is drained now: another node may have sent it then."""
