@@ -270,7 +270,7 @@ cdef int new_index(const Shard* shard, IndexTable* tables) noexcept nogil:
     return DONE
 
 
-cdef int mend_index(Audit* audit) noexcept nogil:
+cdef int mend_index(const Audit* audit) noexcept nogil:
     cdef Shard* shard = audit.shard
     cdef IndexTable tables[16]
     if audit.found[FAULT_UNINDEXED] == 0 and audit.found[FAULT_INDEX_STRAY] == 0:
@@ -290,7 +290,7 @@ cdef int cure(const Audit* seen) noexcept nogil:
         return NO_MEMORY
     if arrears_reserve(&shard.arrears, seen.arrears) == NO_MEMORY:
         return NO_MEMORY
-    if mend_index(<Audit*>seen) == NO_MEMORY:
+    if mend_index(seen) == NO_MEMORY:
         return NO_MEMORY
     look(&mending, shard, True, seen.window)
     return DONE
