@@ -13,7 +13,7 @@ SOURCES := $(wildcard wheel/*.pyx wheel/*.pxd wheel/*.h changelog_tailer/*.pyx c
 	loadtest/*.pyx)
 
 .DEFAULT_GOAL := help
-.PHONY: help install build demo test check format bench ontime sanitize dist clean
+.PHONY: help install build demo test units acceptance check format bench ontime sanitize sanitize-brisk dist clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -38,9 +38,13 @@ build: ## compile the Cython modules in place
 demo: $(INSTALLED) ## Postgres, NATS, sample jobs and the engine, live, until Ctrl-C
 	$(BIN)/mainspring demo $(ARGS)
 
-# The acceptance tests mostly wait for seconds to pass, so more of them fit beside each other.
-test: install ## every test
+test: units acceptance ## every test
+
+units: install ## the tests but for those of whole nodes
 	$(BIN)/pytest -n 2 --ignore tests/acceptance $(ARGS)
+
+# They mostly wait for seconds to pass, so more of them fit beside each other.
+acceptance: install ## the promise, judged from outside
 	$(BIN)/pytest -n 3 tests/acceptance $(ARGS)
 
 check: install ## format, lint and types
@@ -63,12 +67,25 @@ SANITIZED := build/sanitize/lib
 SANITIZER := LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	PYTHONPATH=$(SANITIZED):tests PYTHONMALLOC=malloc UBSAN_OPTIONS=print_stacktrace=1
 
-sanitize: install ## the tests of wheel/ with every memory access and every sum checked; then leaks
+# What moves memory about, in the short form of what looks for long.
+BRISK := $(filter-out %_evacuation.py,$(wildcard tests/wheel/test_wheel_*.py)) -m "not slow" -k "not two_faults and not nothing_up and not sweep_owes"
+
+define build-sanitized
 	@mkdir -p build
 	MAINSPRING_SANITIZE=1 flock build/.lock $(BIN)/python -P setup.py --quiet build \
 		--build-base build/sanitize --build-lib $(SANITIZED)
+endef
+
+sanitize: install ## the tests of wheel/ with every memory access and every sum checked; then leaks
+	$(build-sanitized)
 	$(SANITIZER) ASAN_OPTIONS=detect_leaks=0 $(BIN)/pytest -n 2 -p no:cacheprovider tests/wheel $(ARGS)
 	$(SANITIZER) ASAN_OPTIONS=detect_leaks=1 $(BIN)/python -P tests/leaks_of_the_wheel.py
+
+sanitize-brisk: install
+	$(build-sanitized)
+	$(SANITIZER) ASAN_OPTIONS=detect_leaks=0 HYPOTHESIS_PROFILE=brisk \
+		$(BIN)/pytest -q -n 2 -p no:cacheprovider $(BRISK) $(ARGS)
+	$(SANITIZER) ASAN_OPTIONS=detect_leaks=1 OPERATIONS=200000 $(BIN)/python -P tests/leaks_of_the_wheel.py
 
 dist: install ## build the sdist and the wheel
 	$(BIN)/python -m build --outdir dist

@@ -19,7 +19,7 @@ NAMESPACE = ROOT / "build" / "ns"
 SANITIZE = os.environ.get("MAINSPRING_SANITIZE") == "1"
 # Symbols for a debugger would cost a newcomer several seconds of compiling.
 OPTIMIZED = ["-O2", "-g0", "-fno-strict-aliasing"]
-SANITIZED = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-wrapv"]
+SANITIZED = ["-O1", "-g1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-wrapv"]
 SANITIZED += ["-fno-sanitize-recover=all", "-fno-strict-aliasing", "-DMAINSPRING_SANITIZE"]
 
 
@@ -37,7 +37,8 @@ def link_namespace() -> None:
 
 def extensions() -> list[Extension]:
     """One extension a ``.pyx``, named by its folder; the largest first, so that no core waits for another."""
-    sources = [source for name in PACKAGES for source in (ROOT / name).glob("*.pyx")]
+    compiled = ("wheel",) if SANITIZE else PACKAGES
+    sources = [source for name in compiled for source in (ROOT / name).glob("*.pyx")]
     return [
         Extension(
             f"mainspring.{source.parent.name}.{source.stem}",

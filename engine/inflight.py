@@ -20,10 +20,14 @@ SILENCE_FIRST_S = 3.0
 
 @dataclass(slots=True)
 class Batch:
-    """The frames of one piece, all of one second."""
+    """The frames of one piece, all of one second.
+
+    due_since: the earliest second a run in it was due in, which is before `second` for what a fault had lost.
+    """
 
     number: int
     second: int
+    due_since: int
     frames: bytes
     offsets: NDArray[np.uint32]
     unacked: bytearray
@@ -88,7 +92,15 @@ class InFlight:
         """The least reply number that the first frame of the next batch may have."""
         return self._next << _INDEX_BITS
 
-    def add(self, first: int, second: int, frames: bytes, offsets: NDArray[np.uint32]) -> Batch:
+    def add(
+        self,
+        first: int,
+        second: int,
+        frames: bytes,
+        offsets: NDArray[np.uint32],
+        *,
+        due_since: int | None = None,
+    ) -> Batch:
         """Take the frames of one piece, whose reply numbers begin at `first`. offsets: (runs + 1,) bytes.
 
         ValueError unless `first` is `next_number()`, or so many whole batches above it.
@@ -98,7 +110,9 @@ class InFlight:
                 f"reply number {first}: give {self.next_number()} or a multiple of 4096 above it"
             )
         runs = len(offsets) - 1
-        batch = Batch(first >> _INDEX_BITS, second, frames, offsets, bytearray(b"\x01" * runs), runs)
+        due_since = second if due_since is None else due_since
+        number = first >> _INDEX_BITS
+        batch = Batch(number, second, due_since, frames, offsets, bytearray(b"\x01" * runs), runs)
         self._batches[batch.number] = batch
         self._next = batch.number + 1
         self.runs += runs

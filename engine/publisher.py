@@ -97,7 +97,13 @@ class Publisher:
         """
         if len(frames) == 0:
             return
-        batch = self._flying.add(frames.first, frames.second, bytes(frames.view()), frames.offsets())
+        batch = self._flying.add(
+            frames.first,
+            frames.second,
+            bytes(frames.view()),
+            frames.offsets(),
+            due_since=frames.due_since,
+        )
         self._metrics.in_flight.set(self._flying.runs)
         self._set_aside_too_large(batch)
         await self._send_first(batch)
@@ -155,7 +161,7 @@ class Publisher:
         """What has been due for longer than the stream remembers may have been sent by another node, or an
         earlier one, at its second: it counts as sent then, so that it is looked up before anything is sent.
         """
-        age_s = self._clock.now() - batch.second
+        age_s = self._clock.now() - batch.due_since
         if age_s <= self._reach_s:
             await self._send(batch)
             return
@@ -255,7 +261,7 @@ class Publisher:
             self._refused(batch, index, answer)
 
     def _settle(self, batch: Batch, index: int, *, duplicate: bool) -> None:
-        lateness = self._clock.now() - batch.second
+        lateness = self._clock.now() - batch.due_since
         self._flying.settle(batch, index)
         self._told = ""
         self.acknowledged.note(batch, index, lateness, duplicate=duplicate)

@@ -33,7 +33,10 @@ class Watchdog:
         return healed
 
     async def run(self) -> None:
-        """Sweep for ever."""
+        """Sweep for ever. How long a sweep takes does not delay the next, so a rotation keeps its length."""
+        loop = asyncio.get_running_loop()
+        due = loop.time()
         while True:
             await self.run_once()
-            await asyncio.sleep(self._period_s)
+            due = max(due + self._period_s, loop.time())
+            await asyncio.sleep(due - loop.time())

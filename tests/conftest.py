@@ -1,6 +1,7 @@
 """Real servers for the tests: one Postgres and one NATS a session, and own ones for tests that kill them."""
 
 import itertools
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -16,9 +17,12 @@ from mainspring.engine.embedded.postgres import DATABASE
 
 DATABASE_NUMBERS = itertools.count(1)
 
-# The machine may be slow and shared: an example that takes long is no fault.
+# The machine may be slow and shared: an example that takes long is no fault. HYPOTHESIS_PROFILE=nightly looks
+# for an hour, brisk is for builds in which everything takes ten times as long.
 hypothesis.settings.register_profile("steady", deadline=None, print_blob=True)
-hypothesis.settings.load_profile("steady")
+hypothesis.settings.register_profile("nightly", deadline=None, print_blob=True, max_examples=4000)
+hypothesis.settings.register_profile("brisk", deadline=None, print_blob=True, max_examples=16)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 
 def _server_folder() -> Path:

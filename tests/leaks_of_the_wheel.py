@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable
 
+from wheel_life import lead
 from wheel_rows import Change, Job, batch, drain_until, every, faults, put
 
 import mainspring.wheel.wheel as compiled
@@ -18,6 +19,7 @@ from mainspring.wheel.memory import fail_allocation_in
 
 NOW = 1_764_500_000
 JOBS = 3000
+OPERATIONS = int(os.environ.get("OPERATIONS", "1000000"))
 
 
 def job(number: int, turn: int) -> Job:
@@ -78,6 +80,7 @@ def main() -> int:
     for _ in range(3):
         live()
         fail()
+    lead(OPERATIONS)
     if leaks():
         return 1
     ctypes.CDLL(None).malloc(77)

@@ -128,4 +128,9 @@ def faults(wheel: Wheel) -> dict[str, int]:
     for shard in range(256):
         for fault, count in wheel.check(shard).items():
             found[fault] = found.get(fault, 0) + count
-    return {fault: count for fault, count in found.items() if count}
+    return found_in(found)
+
+
+def found_in(counts: dict[str, int]) -> dict[str, int]:
+    """What ``check`` or ``sweep`` tells, without the zeros."""
+    return {fault: count for fault, count in counts.items() if count}

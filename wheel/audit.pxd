@@ -1,14 +1,16 @@
 """The proof that a shard is right, and the cure where it is not.
 
     with the shard's lock held:
-        code = audit(shard, heal, found)        # found[FAULT_...] counts; NO_MEMORY: not all is healed
+        code = audit(shard, heal, window, found)    # found[FAULT_...] counts; NO_MEMORY: nothing is healed
 
 Right means: every entry of every list is a live record's only entry, at the place the record names, in the
 list its instant names; every record is armed for exactly the instant its definition owes, or for none;
-the index finds it; and the counters say what is there. Each fault is counted once, under one name.
+the index finds it, holds nothing else, and counts what passed each line; free records are listed once; and the counters say what is there.
+proof.pxd proves it; where it cannot, each fault is counted once, under one name. A cure looks first, reserves
+all it will need, and then mends; what a lost entry kept from its second goes to the shard's arrears (lost.pxd).
 """
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int64_t, uint64_t
 
 from mainspring.wheel.shard cimport Shard
 
@@ -22,7 +24,13 @@ cdef enum:
     FAULT_ORPHAN = 5        # the entry of a job that is gone
     FAULT_MISCOUNTED = 6    # a counter differs from what it counts
     FAULT_UNINDEXED = 7     # the index does not find a live record
-    FAULTS_KNOWN = 8
+    FAULT_INDEX_STRAY = 8   # an entry of the index that finds no live record, or one that another finds too
+    FAULT_FREE_LIST = 9     # the list of free records is not that of all of them, each once
+    # A line of the index does not count those that passed it. The jobs that this hides are counted as well, as
+    # unindexed, and their entries as strays.
+    FAULT_INDEX_MISCOUNTED = 10
+    FAULTS_KNOWN = 11
 
 
-cdef int audit(Shard* shard, bint heal, uint64_t* found) noexcept nogil
+# `window`: seconds that a job with catch_up = all reaches back.
+cdef int audit(Shard* shard, bint heal, int64_t window, uint64_t* found) noexcept nogil

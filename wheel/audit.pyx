@@ -1,33 +1,33 @@
 """The audit of a shard. audit.pxd says what it promises.
 
-The first pass walks the lists and marks each record that stands where it should; the second walks the records
-and looks at what was marked. Both are linear, and the marks are a bit in the record: nothing is allocated but
-what a cure needs. The shard has lain untouched for minutes: its memory is read once in a row, where the
-machine reads ahead by itself, and then asked for some entries before its use.
+A look has two passes: the first walks the lists and marks each record that stands where it should; the second
+walks the records and looks at what was marked. The marks are a bit in the record, so nothing is allocated. A cure
+is a second look, one that mends what it meets: what it needs was counted by the first, and reserved.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from mainspring.wheel.far cimport far_drop
+from mainspring.wheel.arrears cimport arrears_reserve
+from mainspring.wheel.edit cimport settle_extra
+from mainspring.wheel.far cimport far_drop, far_find
 from mainspring.wheel.hash cimport xxh64_i64
-from mainspring.wheel.index cimport index_find, index_foresee, index_insert, index_reserve
-from mainspring.wheel.lists cimport CHUNK_ENTRIES, Chunk, chunk_at, entry_at, list_below, list_top
-from mainspring.wheel.memory cimport NO_MEMORY, PAGE_BYTES, prefetch, prefetch_write
+from mainspring.wheel.index cimport (
+    IndexTable, IndexTally, index_close, index_counts_right, index_find, index_insert, index_open, index_reserve,
+    index_tally,
+)
+from mainspring.wheel.lists cimport entry_at, list_below, list_top
+from mainspring.wheel.lost cimport lost_note, lost_owed
+from mainspring.wheel.memory cimport DONE, NO_MEMORY
+from mainspring.wheel.proof cimport prove
 from mainspring.wheel.records cimport (
-    ASTRAY, ENABLED, IS_RARE, LIVE, SEEN, Record, kind_of, record_at,
+    ASTRAY, ENABLED, FAR, IS_RARE, LIVE, SEEN, Record, kind_of, record_at,
 )
-from mainspring.wheel.schedule cimport KIND_INTERVAL
 from mainspring.wheel.shard cimport (
-    HORIZON, NEVER, Shard, arm, disarm, due_of, list_of, next_of, owed, owed_after, shard_reserve,
-    stands_at, take_out,
+    HORIZON, NEVER, NO_EXTRA, Shard, arm, disarm, due_of, free_list_is_right, hour_is_over, hour_of, next_of,
+    owed, owed_after, rare_of, shard_reserve, stands_at, take_out,
 )
-from mainspring.wheel.slab cimport NONE, Slab
-
-
-cdef enum:
-    RESTS = 64              # intervals whose remainder is kept, by their low bits
-    AHEAD = 16              # records between asking for their place in the index and its use
+from mainspring.wheel.slab cimport NONE, Slab, slab_give
 
 
 ctypedef struct Counts:
@@ -40,37 +40,29 @@ ctypedef struct Counts:
 ctypedef struct Audit:
     Shard* shard
     bint heal
-    int code
-    uint64_t* found
+    int64_t window
+    uint64_t found[11]
     Counts counts
-    uint32_t rest_every[64]
-    uint32_t rests[64]      # of the newest begun second by that interval
-    uint64_t hashes[16]     # of the records ahead
-
-
-# ---------------------------------------------------------------------------------- reading ahead
-
-
-cdef void bring_in(const Slab* slab) noexcept nogil:
-    cdef size_t end = <size_t>slab.used * slab.item_bytes
-    cdef size_t at = 0
-    while at < end:
-        prefetch(slab.pages[at // PAGE_BYTES] + at % PAGE_BYTES)
-        at += 64
-
-
-# The records named by a chunk, and the chunk below it.
-cdef inline void ask_entries(const Shard* shard, uint32_t position) noexcept nogil:
-    cdef const Chunk* chunk = chunk_at(&shard.chunks, position >> 4)
-    cdef uint32_t place
-    for place in range((position & 15) + 1):
-        if chunk.entries[place] < shard.records.used:
-            prefetch_write(record_at(&shard.records, chunk.entries[place]))
-    if chunk.next != NONE:
-        prefetch(chunk_at(&shard.chunks, chunk.next))
+    uint64_t indexed        # live records that the index finds
+    uint32_t unarmed        # records that a cure takes out of their list, or puts into one
+    uint32_t arrears        # runs that a cure will note as owed
 
 
 # ---------------------------------------------------------------------------------- pass over lists
+
+
+# The list that must hold the record's entry; NULL for none.
+cdef uint32_t* true_list(Shard* shard, const Record* record) noexcept nogil:
+    cdef uint32_t ahead = record.next - <uint32_t>(shard.begun - shard.base)
+    if record.next == 0:
+        return NULL
+    if record.flags & FAR:
+        if hour_is_over(shard, hour_of(shard, record.next)):
+            return NULL
+        return far_find(&shard.far, hour_of(shard, record.next))
+    if ahead == 0:
+        return &shard.draining
+    return &shard.slots[record.next % HORIZON] if ahead <= HORIZON else NULL
 
 
 # What is wrong with an entry, -1 when nothing is.
@@ -80,7 +72,7 @@ cdef int judge_entry(
     if number >= shard.records.used or not record.flags & LIVE:
         return FAULT_ORPHAN
     if record.position == position:
-        return -1 if record.next and list_of(shard, record) == head else FAULT_WRONG_SLOT
+        return -1 if true_list(shard, record) == head else FAULT_WRONG_SLOT
     return FAULT_DOUBLED if stands_at(shard, number, record.position) else FAULT_WRONG_SLOT
 
 
@@ -92,8 +84,6 @@ cdef void judge_list(Audit* audit, uint32_t* head) noexcept nogil:
     cdef int fault
     while position != NONE:
         here, position = position, list_below(&shard.chunks, position)
-        if position != NONE and here & 15 == 0:
-            ask_entries(shard, position)
         number = entry_at(&shard.chunks, here)
         record = record_at(&shard.records, number if number < shard.records.used else 0)
         fault = judge_entry(shard, head, here, record, number)
@@ -114,10 +104,7 @@ cdef void judge_lists(Audit* audit) noexcept nogil:
     cdef int slot
     judge_list(audit, &shard.draining)
     for slot in range(HORIZON):
-        if slot + 2 < HORIZON and shard.slots[slot + 2]:
-            ask_entries(shard, list_top(shard.slots[slot + 2]))
-        if shard.slots[slot]:
-            judge_list(audit, &shard.slots[slot])
+        judge_list(audit, &shard.slots[slot])
     for i in range(shard.far.size):
         if shard.far.hours[i].hour:
             judge_list(audit, &shard.far.hours[i].head)
@@ -165,88 +152,83 @@ cdef void let_go(Shard* shard, uint32_t number, Record* record, bint seen) noexc
         shard.armed -= 1
 
 
+# The newest second in which an entry may have been lost: not the one that is being drained, if the record is
+# to be put back into it.
+cdef inline int64_t lost_until(const Shard* shard, int64_t due) noexcept nogil:
+    return shard.begun - (due == shard.begun)
+
+
 cdef void rearm(Audit* audit, uint32_t number, Record* record, bint seen, int64_t due) noexcept nogil:
-    if shard_reserve(audit.shard, 1, 1) == NO_MEMORY:
-        audit.code = NO_MEMORY
-        return
-    let_go(audit.shard, number, record, seen)
-    if due != NEVER:
-        arm(audit.shard, number, due)
-
-
-cdef void judge_index(Audit* audit, uint32_t number, const Record* record, uint64_t hash) noexcept nogil:
     cdef Shard* shard = audit.shard
-    if index_find(shard.index, &shard.records, record.id, hash) == number:
-        return
-    audit.found[FAULT_UNINDEXED] += 1
-    if not audit.heal:
-        return
-    if index_reserve(shard.index, &shard.records, hash) == NO_MEMORY:
-        audit.code = NO_MEMORY
-    else:
-        index_insert(shard.index, hash, number)
+    if not seen:
+        lost_note(shard, record, lost_until(shard, due), shard.begun, audit.window)
+    let_go(shard, number, record, seen)
+    if record.flags & IS_RARE and NO_EXTRA < rare_of(shard, record).extra_at < min(due, shard.begun + 1):
+        settle_extra(shard, number)
+    if due != NEVER:
+        arm(shard, number, due)
 
 
-# begun modulo the interval, which all jobs of one interval share: a division less for each.
-cdef inline int64_t rest_of(Audit* audit, uint32_t every) noexcept nogil:
-    cdef uint32_t place = every % RESTS
-    cdef int64_t rest
-    if audit.rest_every[place] != every:
-        rest = audit.shard.begun % <int64_t>every
-        audit.rest_every[place] = every
-        audit.rests[place] = <uint32_t>(rest + every if rest < 0 else rest)
-    return audit.rests[place]
+cdef void foresee_rearm(Audit* audit, const Record* record, bint seen, int64_t due) noexcept nogil:
+    cdef Shard* shard = audit.shard
+    audit.unarmed += 1
+    if not seen:
+        audit.arrears += lost_owed(shard, record, lost_until(shard, due), shard.begun, audit.window)
 
 
-# shard.owed, with a short way for a plain interval that does not wait amid a drain.
-cdef inline int64_t owed_now(Audit* audit, const Record* record, uint64_t hash) noexcept nogil:
-    cdef const Shard* shard = audit.shard
-    cdef int64_t past
-    if (
-        kind_of(record) != KIND_INTERVAL or record.flags & IS_RARE or not record.flags & ENABLED
-        or due_of(shard, record) == shard.begun
-    ):
-        return owed(shard, record)
-    past = rest_of(audit, record.schedule) - <int64_t>(hash % record.schedule)
-    return shard.begun - past + (0 if past < 0 else record.schedule)
-
-
-cdef void judge_record(Audit* audit, uint32_t number, Record* record, uint64_t hash) noexcept nogil:
+cdef void judge_record(Audit* audit, uint32_t number, Record* record) noexcept nogil:
+    cdef Shard* shard = audit.shard
     cdef bint seen = (record.flags & SEEN) != 0
     cdef bint astray = (record.flags & ASTRAY) != 0
-    cdef int64_t due = owed_now(audit, record, hash)
-    cdef int fault = judge_arming(audit.shard, record, seen, due)
+    cdef int64_t due = owed(shard, record)
+    cdef int fault = judge_arming(shard, record, seen, due)
     record.flags &= ~<int>(SEEN | ASTRAY)
     if fault >= 0:
         audit.found[fault] += not astray
         if audit.heal:
             rearm(audit, number, record, seen, due)
-    judge_index(audit, number, record, hash)
+        else:
+            foresee_rearm(audit, record, seen, due)
+    audit.indexed += index_find(shard.index, &shard.records, record.id, xxh64_i64(record.id)) == number
     count(&audit.counts, record)
-
-
-# The hash is worked out ahead, since it says where in the index the record stands.
-cdef inline void ask_index(Audit* audit, uint32_t number) noexcept nogil:
-    cdef uint64_t hash
-    if number < audit.shard.records.used:
-        hash = xxh64_i64(record_at(&audit.shard.records, number).id)
-        audit.hashes[number % AHEAD] = hash
-        index_foresee(audit.shard.index, hash)
 
 
 cdef void judge_records(Audit* audit) noexcept nogil:
     cdef Shard* shard = audit.shard
     cdef uint32_t number
-    cdef uint64_t hash
-    cdef Record* record
-    for number in range(AHEAD):
-        ask_index(audit, number)
     for number in range(shard.records.used):
-        hash = audit.hashes[number % AHEAD]
-        ask_index(audit, number + AHEAD)
-        record = record_at(&shard.records, number)
-        if record.flags & LIVE:
-            judge_record(audit, number, record, hash)
+        if record_at(&shard.records, number).flags & LIVE:
+            judge_record(audit, number, record_at(&shard.records, number))
+
+
+# --------------------------------------------------------------------------- what belongs to no job
+
+
+cdef void judge_index(Audit* audit) noexcept nogil:
+    cdef Shard* shard = audit.shard
+    cdef IndexTally tally
+    index_tally(shard.index, &tally)
+    audit.found[FAULT_UNINDEXED] += audit.counts.jobs - audit.indexed
+    audit.found[FAULT_INDEX_STRAY] += tally.entries - audit.indexed
+    audit.found[FAULT_INDEX_MISCOUNTED] += not index_counts_right(shard.index, &shard.records)
+
+
+# What is free is known from the records themselves.
+cdef void relink_free(Slab* records) noexcept nogil:
+    cdef uint32_t number
+    records.free_head, records.free_count = NONE, 0
+    for number in range(records.used):
+        if not record_at(records, number).flags & LIVE:
+            slab_give(records, number)
+
+
+cdef void judge_free_list(Audit* audit) noexcept nogil:
+    cdef Slab* records = &audit.shard.records
+    if free_list_is_right(records, records.used - <uint32_t>audit.counts.jobs):
+        return
+    audit.found[FAULT_FREE_LIST] += 1
+    if audit.heal:
+        relink_free(records)
 
 
 cdef void judge_counts(Audit* audit) noexcept nogil:
@@ -262,6 +244,64 @@ cdef void judge_counts(Audit* audit) noexcept nogil:
         memcpy(shard.enabled_by_kind, counts.enabled_by_kind, sizeof(counts.enabled_by_kind))
 
 
+# ---------------------------------------------------------------------------------------- the whole
+
+
+cdef void look(Audit* audit, Shard* shard, bint heal, int64_t window) noexcept nogil:
+    memset(audit, 0, sizeof(Audit))
+    audit.shard, audit.heal, audit.window = shard, heal, window
+    judge_lists(audit)
+    if heal:
+        drop_empty_hours(shard)
+    judge_records(audit)
+    judge_index(audit)
+    judge_free_list(audit)
+    judge_counts(audit)
+
+
+# An index of the live records alone.
+cdef int new_index(const Shard* shard, IndexTable* tables) noexcept nogil:
+    cdef uint32_t number
+    cdef uint64_t hash
+    index_open(tables)
+    for number in range(shard.records.used):
+        if not record_at(&shard.records, number).flags & LIVE:
+            continue
+        hash = xxh64_i64(record_at(&shard.records, number).id)
+        if index_reserve(tables, &shard.records, hash) == NO_MEMORY:
+            index_close(tables)
+            return NO_MEMORY
+        index_insert(tables, hash, number)
+    return DONE
+
+
+cdef int mend_index(const Audit* audit) noexcept nogil:
+    cdef Shard* shard = audit.shard
+    cdef IndexTable tables[16]
+    cdef const uint64_t* found = audit.found
+    if found[FAULT_UNINDEXED] + found[FAULT_INDEX_STRAY] + found[FAULT_INDEX_MISCOUNTED] == 0:
+        return DONE
+    if new_index(shard, tables) == NO_MEMORY:
+        return NO_MEMORY
+    index_close(shard.index)
+    memcpy(shard.index, tables, sizeof(tables))
+    return DONE
+
+
+# The index comes last, since it is mended as soon as its memory is there.
+cdef int cure(const Audit* seen) noexcept nogil:
+    cdef Shard* shard = seen.shard
+    cdef Audit mending
+    if shard_reserve(shard, seen.unarmed, seen.unarmed) == NO_MEMORY:
+        return NO_MEMORY
+    if arrears_reserve(&shard.arrears, seen.arrears) == NO_MEMORY:
+        return NO_MEMORY
+    if mend_index(seen) == NO_MEMORY:
+        return NO_MEMORY
+    look(&mending, shard, True, seen.window)
+    return DONE
+
+
 # What drains met since the last sweep was a fault all the same.
 cdef void tell_met(Shard* shard, uint64_t* found) noexcept nogil:
     cdef int fault
@@ -270,17 +310,13 @@ cdef void tell_met(Shard* shard, uint64_t* found) noexcept nogil:
     memset(shard.met, 0, sizeof(shard.met))
 
 
-cdef int audit(Shard* shard, bint heal, uint64_t* found) noexcept nogil:
-    cdef Audit state
-    memset(&state, 0, sizeof(Audit))
-    state.shard, state.heal, state.found = shard, heal, found
-    bring_in(&shard.chunks)
-    bring_in(&shard.records)
-    judge_lists(&state)
-    if heal:
-        drop_empty_hours(shard)
-    judge_records(&state)
-    judge_counts(&state)
+cdef int audit(Shard* shard, bint heal, int64_t window, uint64_t* found) noexcept nogil:
+    cdef Audit seen
+    if not prove(shard):
+        look(&seen, shard, False, window)
+        memcpy(found, seen.found, sizeof(seen.found))
+        if heal and cure(&seen) == NO_MEMORY:
+            return NO_MEMORY
     if heal:
         tell_met(shard, found)
-    return state.code
+    return DONE

@@ -34,7 +34,6 @@ cdef extern from "<pthread.h>" nogil:
 
 cdef enum:
     WRONG_SECOND = 3        # beside the codes of drain.pxd
-    NOT_ARMED = 4
     CLAIMED = 5
     AWAIT_OTHERS = 6
 
@@ -83,7 +82,7 @@ cdef size_t bytes_of(Core* core) noexcept nogil
 # Forgets what was noted, and notes each hold of a shard's lock from now on, or none any more.
 cdef void time_holds(Core* core, bint wanted) noexcept nogil
 
-# audit.pxd and faults.pxd with the lock taken; NOT_ARMED where the job is unknown or not armed.
+# audit.pxd and faults.pxd with the lock taken; NOT_ARMED as well where the job is unknown.
 cdef int audit_locked(Core* core, Shard* shard, bint heal, uint64_t* found) noexcept nogil
 cdef int inflict_locked(Shard* shard, int fault, int64_t job_id) noexcept nogil
 

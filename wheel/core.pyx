@@ -4,13 +4,12 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from mainspring.wheel.audit cimport audit
-from mainspring.wheel.drain cimport (
-    MISSED_AFTER_S, MORE, WHOLE, DrainOrder, drain_piece, foresee_list, foresee_shard,
-)
+from mainspring.wheel.catch_up cimport MISSED_AFTER_S
+from mainspring.wheel.drain cimport MORE, WHOLE, DrainOrder, drain_piece, foresee_list, foresee_shard
 from mainspring.wheel.evacuate cimport (
     ROWS_A_SECOND, evacuation_offer, evacuation_work, evacuations_close, evacuations_open,
 )
-from mainspring.wheel.faults cimport inflict
+from mainspring.wheel.faults cimport NOT_ARMED, inflict
 from mainspring.wheel.frames cimport Output, output_begin
 from mainspring.wheel.hash cimport xxh64_i64
 from mainspring.wheel.holds cimport holds_clear
@@ -23,7 +22,7 @@ from mainspring.wheel.memory cimport (
 from mainspring.wheel.records cimport record_at
 from mainspring.wheel.registry cimport registry_close, registry_get
 from mainspring.wheel.shard cimport (
-    NEVER, SHARDS, Shard, shard_clear, shard_close, shard_lock, shard_open, shard_unlock, stands_at,
+    NEVER, SHARDS, Shard, shard_clear, shard_close, shard_lock, shard_open, shard_unlock,
 )
 from mainspring.wheel.slab cimport NONE, slab_reserve
 
@@ -277,7 +276,7 @@ cdef void time_holds(Core* core, bint wanted) noexcept nogil:
 cdef int audit_locked(Core* core, Shard* shard, bint heal, uint64_t* found) noexcept nogil:
     cdef int code
     shard_lock(shard)
-    code = audit(shard, heal, found)
+    code = audit(shard, heal, core.window, found)
     if heal:
         evacuation_offer(&core.evacuations, shard)
     shard_unlock(shard)
@@ -289,8 +288,7 @@ cdef int inflict_locked(Shard* shard, int fault, int64_t job_id) noexcept nogil:
     cdef int code = NOT_ARMED
     shard_lock(shard)
     number = find(shard, job_id)
-    # A job that has lost its entry to an earlier fault has none to lose.
-    if number != NONE and stands_at(shard, number, record_at(&shard.records, number).position):
+    if number != NONE:
         code = inflict(shard, fault, number)
     shard_unlock(shard)
     return code

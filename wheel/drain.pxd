@@ -8,7 +8,8 @@
 
 A piece is at most 512 entries, so no lock is held for long, whatever comes due at once. Entries go in the
 order of their list, and the list itself remembers how far it got. NO_MEMORY leaves all as it was for the
-entry that it met; those before it are done, and their runs stand in the output.
+entry that it met; those before it are done, and their runs stand in the output. Arrears go first, in an output
+of their own: FULL comes before the first of them unless the output is empty, and after the last.
 
 The first misses of a shard would be waited for one after the other. So, while a shard is drained,
 
@@ -31,21 +32,12 @@ cdef enum:
     SOON = 16               # the same for its blob and the list it moves to
     RECENT = 16
     SHARD_LINES = 6         # of a shard, from its lock to its slabs
-    MISSED_AFTER_S = 5
-    LONG_GAP_S = 3600
-    CATCH_UP_MAX_S = 86400
 
 
 cdef enum:
     WHOLE = 0
     MORE = 1
     FULL = 2                # NO_MEMORY is -1
-
-
-cdef enum:
-    CATCH_UP_ALL = 0
-    CATCH_UP_LATEST = 1
-    CATCH_UP_NONE = 2
 
 
 # What one thread drains; the last two are its own notes.

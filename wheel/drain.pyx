@@ -3,30 +3,38 @@
 Entries pass through in a row, each in three steps some entries apart: its record is asked for; its next
 instant is worked out, and the list and blob it will touch are asked for; its run is given and it moves on.
 So the waits for memory of some dozens of entries overlap. What an entry may need is reserved in the second
-step; the third cannot fail, but for want of room in the output, and then nothing has changed.
+step; the third cannot fail, but for want of room in the output, or of memory to note what a stray entry
+lost, and then nothing has changed.
 """
 
-from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT64_MIN, int64_t, uint8_t, uint32_t, uint64_t
 
+from mainspring.wheel.arrears cimport (
+    Arrear, Arrears, arrears_given, arrears_next, arrears_reserve, arrears_waiting,
+)
 from mainspring.wheel.audit cimport FAULT_DOUBLED, FAULT_ORPHAN, FAULT_WRONG_SLOT
 from mainspring.wheel.blobs cimport blob_at
+from mainspring.wheel.catch_up cimport (
+    CATCH_UP_LATEST, CATCH_UP_NONE, MISSED_AFTER_S, OWED, skip_reason,
+)
 from mainspring.wheel.far cimport far_head, far_reserve
 from mainspring.wheel.edit cimport settle_extra
-from mainspring.wheel.frames cimport (
-    SKIP_LATEST, SKIP_NONE, SKIP_WINDOW, Output, RouteText, Run, write_run,
-)
+from mainspring.wheel.frames cimport SKIPS, Output, RouteText, Run, write_run
+from mainspring.wheel.hash cimport xxh64_i64
+from mainspring.wheel.index cimport index_find
 from mainspring.wheel.lists cimport Chunk, chunk_at, list_below, list_pop, list_push, list_top
+from mainspring.wheel.lost cimport lost_note, lost_owed
 from mainspring.wheel.memory cimport DONE, NO_MEMORY, prefetch, prefetch_write, unlikely
 from mainspring.wheel.promote cimport promote
 from mainspring.wheel.records cimport (
-    FAR, HAS_DATA, HAS_KEY, IS_RARE, KEY_IS_UUID, LINES_MASK, LINES_SHIFT, LIVE, ROUTE_WIDE, Record,
+    ENABLED, FAR, HAS_DATA, HAS_KEY, IS_RARE, KEY_IS_UUID, LINES_MASK, LINES_SHIFT, LIVE, ROUTE_WIDE, Record,
     catch_up_of, head_data_bytes, head_key_bytes, kind_of, record_at,
 )
 from mainspring.wheel.registry cimport registry_get
-from mainspring.wheel.schedule cimport KIND_INTERVAL, KIND_ONCE, Schedule_t, schedule_next
+from mainspring.wheel.schedule cimport KIND_INTERVAL, KIND_ONCE
 from mainspring.wheel.shard cimport (
     HORIZON, NEVER, NO_EXTRA, Shard, arm, due_of, hour_of, is_home, is_near, next_of, once_at, owed_after,
-    rare_of, schedule_of, shard_try, shard_unlock,
+    rare_of, shard_try, shard_unlock,
 )
 from mainspring.wheel.slab cimport NONE, slab_reserve
 
@@ -172,42 +180,6 @@ cdef inline int judge(Flow* flow) noexcept nogil:
     return reserve_moves(shard, entry.next)
 
 
-# ------------------------------------------------------------------------------------ catching up
-
-
-# A job with more than an hour between runs, and a one-shot, keeps its newest missed run for one gap.
-cdef bint keeps_newest(const Shard* shard, const Record* record, const DrainOrder* order) noexcept nogil:
-    cdef Schedule_t schedule
-    cdef int64_t following
-    if order.now - order.second > CATCH_UP_MAX_S:
-        return False
-    if kind_of(record) == KIND_ONCE:
-        return True
-    # The end of the job's window is no end of the gap.
-    schedule_of(shard, record, &schedule)
-    schedule.ends_at = INT64_MAX
-    following = schedule_next(&schedule, order.second)
-    if following == NEVER:
-        return True
-    return following - order.second > LONG_GAP_S and following >= order.now - MISSED_AFTER_S
-
-
-# Why a run of a missed second is not owed any more, or -1 when it is.
-cdef int skip_reason(
-    const Shard* shard, const Record* record, int64_t next, const DrainOrder* order,
-) noexcept nogil:
-    cdef int policy = catch_up_of(record)
-    if policy == CATCH_UP_NONE:
-        return SKIP_NONE
-    if policy == CATCH_UP_ALL:
-        if order.now - order.second <= order.window or keeps_newest(shard, record, order):
-            return -1
-        return SKIP_WINDOW
-    if next < order.now - MISSED_AFTER_S:
-        return SKIP_LATEST
-    return -1 if order.now - order.second <= CATCH_UP_MAX_S else SKIP_WINDOW
-
-
 # ------------------------------------------------------------------------------ third step: giving
 
 
@@ -235,10 +207,10 @@ cdef inline bint give_run(
     const Shard* shard, const Entry* entry, const DrainOrder* order, Output* output,
 ) noexcept nogil:
     cdef Run run
-    cdef int reason = -1
+    cdef int reason = OWED
     if unlikely(order.missed):
-        reason = skip_reason(shard, entry.record, entry.next, order)
-    if reason >= 0:
+        reason = skip_reason(shard, entry.record, order.second, entry.next, order.now, order.window)
+    if reason != OWED:
         output.skipped[reason] += 1
     else:
         describe(shard, entry, order, &run)
@@ -246,22 +218,6 @@ cdef inline bint give_run(
             return False
     output.due += 1
     return True
-
-
-# What a fault left in the list: never a run. A record that stands here for another second is armed anew.
-cdef void drop_stray(Shard* shard, const Entry* entry) noexcept nogil:
-    cdef Record* record = entry.record
-    cdef int64_t due
-    list_pop(&shard.chunks, &shard.draining)
-    if not is_home(record, entry.position):
-        shard.met[FAULT_DOUBLED if record.flags & LIVE else FAULT_ORPHAN] += 1
-        return
-    shard.met[FAULT_WRONG_SLOT] += 1
-    shard.armed -= 1
-    record.next, record.position = 0, NONE
-    due = owed_after(shard, record, shard.begun)
-    if due != NEVER:
-        arm(shard, entry.number, due)
 
 
 # shard.arm for a record that was armed before and goes on: the count stays.
@@ -277,11 +233,17 @@ cdef inline void rearm(Shard* shard, const Entry* entry) noexcept nogil:
     record.position = list_push(&shard.chunks, head, entry.number)
 
 
+# An extra run that is over by now is pending no more.
+cdef inline void settle(Shard* shard, const Entry* entry) noexcept nogil:
+    cdef const Record* record = entry.record
+    if unlikely(record.flags & IS_RARE) and NO_EXTRA < rare_of(shard, record).extra_at <= shard.begun:
+        settle_extra(shard, entry.number)
+
+
 cdef inline void move_on(Shard* shard, const Entry* entry) noexcept nogil:
     cdef Record* record = entry.record
     list_pop(&shard.chunks, &shard.draining)
-    if unlikely(record.flags & IS_RARE) and NO_EXTRA < rare_of(shard, record).extra_at <= shard.begun:
-        settle_extra(shard, entry.number)
+    settle(shard, entry)
     if unlikely(entry.next == NEVER):
         record.next, record.position = 0, NONE
         shard.armed -= 1
@@ -289,10 +251,40 @@ cdef inline void move_on(Shard* shard, const Entry* entry) noexcept nogil:
         rearm(shard, entry)
 
 
+# A record that stands here for another second, or thinks it is far: armed anew.
+cdef void put_right(Shard* shard, const Entry* entry) noexcept nogil:
+    cdef Record* record = entry.record
+    cdef int64_t due = owed_after(shard, record, shard.begun)
+    shard.met[FAULT_WRONG_SLOT] += 1
+    shard.armed -= 1
+    record.next, record.position = 0, NONE
+    settle(shard, entry)
+    if due != NEVER:
+        arm(shard, entry.number, due)
+
+
+# What a fault left in the list: never a run by itself. A record whose only entry it is is owed what it lost.
+cdef int drop_stray(Shard* shard, const Entry* entry, const DrainOrder* order) noexcept nogil:
+    cdef const Record* record = entry.record
+    cdef uint32_t lost
+    if not is_home(record, entry.position):
+        list_pop(&shard.chunks, &shard.draining)
+        shard.met[FAULT_DOUBLED if record.flags & LIVE else FAULT_ORPHAN] += 1
+        return DONE
+    lost = lost_owed(shard, record, shard.begun, order.now, order.window)
+    if arrears_reserve(&shard.arrears, lost) == NO_MEMORY:
+        return NO_MEMORY
+    lost_note(shard, record, shard.begun, order.now, order.window)
+    list_pop(&shard.chunks, &shard.draining)
+    put_right(shard, entry)
+    return DONE
+
+
 cdef inline int give(Flow* flow, Output* output) noexcept nogil:
     cdef const Entry* entry = entry_of(flow, flow.given)
     if unlikely(entry.next == STRAY):
-        drop_stray(flow.shard, entry)
+        if drop_stray(flow.shard, entry, flow.order) == NO_MEMORY:
+            return NO_MEMORY
     elif give_run(flow.shard, entry, flow.order, output):
         move_on(flow.shard, entry)
     else:
@@ -301,8 +293,58 @@ cdef inline int give(Flow* flow, Output* output) noexcept nogil:
     return DONE
 
 
-# ------------------------------------------------------------------------------- the shards that follow
+# ---------------------------------------------------------------------------------------- arrears
 
+
+cdef void tell_skipped(Arrears* arrears, Output* output) noexcept nogil:
+    cdef int reason
+    for reason in range(SKIPS):
+        output.skipped[reason] += arrears.skipped[reason]
+        output.due += arrears.skipped[reason]
+        arrears.skipped[reason] = 0
+
+
+# As if its own second were drained now.
+cdef bint give_late(
+    Shard* shard, uint32_t number, const Arrear* arrear, const DrainOrder* order, Output* output,
+) noexcept nogil:
+    cdef DrainOrder late = order[0]
+    cdef Entry entry
+    entry.record, entry.number = record_at(&shard.records, number), number
+    entry.next, entry.position = arrear.following, NONE
+    entry.blob = ask_blob(shard, entry.record)
+    late.second, late.missed = arrear.instant, order.now - arrear.instant > MISSED_AFTER_S
+    if not give_run(shard, &entry, &late, output):
+        return False
+    if output.count:
+        output.due_since = min(output.due_since, arrear.instant)
+    return True
+
+
+# A job that is gone or paused by now is owed nothing. False: no room left in the output.
+cdef bint give_arrear(
+    Shard* shard, const Arrear* arrear, const DrainOrder* order, Output* output,
+) noexcept nogil:
+    cdef uint64_t hash = xxh64_i64(arrear.job_id)
+    cdef uint32_t number = index_find(shard.index, &shard.records, arrear.job_id, hash)
+    if number == NONE or not record_at(&shard.records, number).flags & ENABLED:
+        return True
+    return give_late(shard, number, arrear, order, output)
+
+
+cdef int give_arrears(Shard* shard, const DrainOrder* order, Output* output) noexcept nogil:
+    if output.count:
+        return FULL
+    tell_skipped(&shard.arrears, output)
+    while arrears_waiting(&shard.arrears):
+        if not give_arrear(shard, arrears_next(&shard.arrears), order, output):
+            return FULL
+        arrears_given(&shard.arrears)
+    shard.in_arrears = False
+    return FULL if output.count else WHOLE
+
+
+# ------------------------------------------------------------------------------- the shards that follow
 
 
 # Only addresses are computed here: what lies behind them may be read under the lock alone. The jobs of one
@@ -385,6 +427,10 @@ cdef int drain_piece(Shard* shard, DrainOrder* order, Output* output) noexcept n
     cdef int code
     if shard.begun < order.second:
         code = begin(shard, order.second)
+        if code != WHOLE:
+            return code
+    if unlikely(shard.in_arrears):
+        code = give_arrears(shard, order, output)
         if code != WHOLE:
             return code
     flow_open(&flow, shard, order)

@@ -8,5 +8,9 @@ from libc.stdint cimport uint32_t
 from mainspring.wheel.shard cimport Shard
 
 
-# Inflicts FAULT_... on an armed record, the lock held. NO_MEMORY: nothing has changed.
+cdef enum:
+    NOT_ARMED = 4           # the record has no entry that the fault could befall
+
+
+# Inflicts FAULT_... on a live record, the lock held. NO_MEMORY: nothing has changed.
 cdef int inflict(Shard* shard, int fault, uint32_t number) noexcept nogil

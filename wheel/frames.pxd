@@ -81,6 +81,7 @@ ctypedef struct Output:
     uint32_t count_max
     uint64_t first
     int64_t second
+    int64_t due_since       # the earliest second a lost run in it was due in; INT64_MAX where it has none
     uint64_t due
     uint64_t skipped[3]
     int64_t* ids

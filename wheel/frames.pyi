@@ -24,6 +24,12 @@ class Frames:
         """The second drained into it; -2**63 after ``reset``."""
 
     @property
+    def due_since(self) -> int:
+        """The earliest second a run in it was due in: ``second``, or before it where a fault had lost an
+        entry. Such runs come in frames of their own, so that nothing else need wait for a look at them.
+        """
+
+    @property
     def nbytes(self) -> int: ...
     @property
     def due(self) -> int:
@@ -40,7 +46,9 @@ class Frames:
     def frame(self, i: int) -> memoryview: ...
     def job_id(self, i: int) -> int: ...
     def scheduled_at(self, i: int) -> int:
-        """Epoch seconds: ``second``, or earlier for a one-shot that was committed after its instant."""
+        """Epoch seconds: ``second``, or earlier for a one-shot that was committed after its instant, and
+        for a run that a fault had lost.
+        """
 
     def run_id(self, i: int) -> str: ...
     def offsets(self) -> NDArray[np.uint32]:

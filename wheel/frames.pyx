@@ -1,6 +1,6 @@
 """Frames: the buffer a drain fills. frames.pxd and frames.pyi say what it promises."""
 
-from libc.stdint cimport INT64_MIN, int64_t, uint32_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
 import numpy as np
@@ -88,6 +88,7 @@ cdef class Frames:
         self.output.used = self.output.count = self.output.due = 0
         memset(self.output.skipped, 0, sizeof(self.output.skipped))
         self.output.second = self.output.template.instant = INT64_MIN
+        self.output.due_since = INT64_MAX
 
     @property
     def first(self) -> int:
@@ -96,6 +97,10 @@ cdef class Frames:
     @property
     def second(self) -> int:
         return self.output.second
+
+    @property
+    def due_since(self) -> int:
+        return min(self.output.second, self.output.due_since)
 
     @property
     def nbytes(self) -> int:

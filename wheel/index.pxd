@@ -6,6 +6,9 @@
     record = index_find(tables, &records, id, hash)     # NONE when there is no such job
     index_remove(tables, &records, record)
 
+    index_tally(tables, &tally)                         # for the audit, which trusts no counter
+    right = index_finds_all(tables, &records, numbers, hashes, count, &passed)
+
 A place is a record's number and one byte of the hash as a tag, so that a search reads one line, and a record
 only where it will almost surely be the right one. What finds its line full stands in a later one, and each
 line counts those that passed it: a search ends at the first line that nothing passed, and a removal takes its
@@ -40,6 +43,13 @@ ctypedef struct IndexTable:
     uint32_t used           # places
 
 
+# What the lines say, added up: the entries, and the counts of what passed, each times a number that is its
+# line's own and looks like chance. Sums that agree leave wrong counts no way but one of 2**64.
+ctypedef struct IndexTally:
+    uint64_t entries
+    uint64_t passed
+
+
 cdef inline int table_number(uint64_t hash) noexcept nogil:
     return hash >> 52 & (INDEX_TABLES - 1)
 
@@ -71,6 +81,26 @@ cdef int index_fit(IndexTable* tables, const Slab* records, const uint32_t* jobs
 cdef uint32_t index_add(
     IndexTable* tables, const Slab* records, int64_t id, uint64_t hash, uint32_t record,
 ) noexcept nogil
+
+# Reads the tables in a row, which brings them into the cache faster than searches would.
+cdef void index_tally(const IndexTable* tables, IndexTally* tally) noexcept nogil
+
+# For many jobs at once: asks for the lines in which their searches begin; whether each is found as the record
+# given. Adds to `passed` what an IndexTally's would be if there were no entries but these.
+cdef void index_foresee_all(
+    const IndexTable* tables, const uint64_t* hashes, uint32_t count,
+) noexcept nogil
+cdef bint index_finds_all(
+    const IndexTable* tables, const Slab* records, const uint32_t* numbers, const uint64_t* hashes,
+    uint32_t count, uint64_t* passed,
+) noexcept nogil
+
+# Whether each line counts just the entries that passed it, by a walk over them all. An entry of no live record
+# tells no way, so beside one it is not asked.
+cdef bint index_counts_right(const IndexTable* tables, const Slab* records) noexcept nogil
+
+# For faults.pxd: the first line of the hash forgets what passed it, or counts one that did not.
+cdef void index_miscount(IndexTable* tables, uint64_t hash) noexcept nogil
 
 cdef void index_insert(IndexTable* tables, uint64_t hash, uint32_t record) noexcept nogil
 cdef void index_remove(IndexTable* tables, const Slab* records, uint32_t record) noexcept nogil

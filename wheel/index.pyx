@@ -11,13 +11,14 @@ from mainspring.wheel.hash cimport xxh64_i64
 from mainspring.wheel.memory cimport (
     DONE, NO_MEMORY, memory_give, memory_take_lines, prefetch, prefetch_write,
 )
-from mainspring.wheel.records cimport record_at
+from mainspring.wheel.records cimport LIVE, record_at
 from mainspring.wheel.slab cimport NONE, Slab
 
 
 cdef extern from "native.h" nogil:
     uint32_t equal_bytes "ms_equal_bytes"(const void* sixteen, uint8_t value)
     uint32_t lowest_bit "ms_lowest_bit"(uint32_t bits)
+    uint32_t bits_in "__builtin_popcount"(uint32_t bits)
 
 
 # ----------------------------------------------------------------------------------------- a line
@@ -161,6 +162,127 @@ cdef void index_remove(IndexTable* tables, const Slab* records, uint32_t record)
         if table.lines[at].passed == 0:
             return
         at = step(at, table.size)
+
+
+# ------------------------------------------------------------------------------------- the audit
+
+
+cdef inline uint64_t weight_of(uint64_t table, uint32_t line) noexcept nogil:
+    return xxh64_i64(<int64_t>(table << 32 | line))
+
+
+cdef void tally_table(const IndexTable* table, uint64_t number, IndexTally* tally) noexcept nogil:
+    cdef const IndexLine* line
+    cdef uint32_t i
+    for i in range(table.size):
+        line = &table.lines[i]
+        tally.entries += LINE_PLACES - bits_in(places_of(line, 0))
+        if line.passed:
+            tally.passed += line.passed * weight_of(number, i)
+
+
+cdef void index_tally(const IndexTable* tables, IndexTally* tally) noexcept nogil:
+    cdef int i
+    tally.entries = tally.passed = 0
+    for i in range(INDEX_TABLES):
+        tally_table(&tables[i], i, tally)
+
+
+cdef void index_foresee_all(
+    const IndexTable* tables, const uint64_t* hashes, uint32_t count,
+) noexcept nogil:
+    cdef uint32_t i
+    for i in range(count):
+        index_foresee(tables, hashes[i])
+
+
+# Numbers are compared first: another record is read only where it has the same tag.
+cdef inline bint is_first(const IndexLine* line, uint32_t number, uint8_t tag) noexcept nogil:
+    cdef uint32_t places = places_of(line, tag)
+    return places != 0 and line.records[lowest_bit(places)] == number
+
+
+# index_find, which notes the lines it passes.
+cdef bint finds(
+    const IndexTable* tables, const Slab* records, uint32_t number, uint64_t hash, uint64_t* passed,
+) noexcept nogil:
+    cdef const IndexTable* table = table_of(tables, hash)
+    cdef int64_t id = record_at(records, number).id
+    cdef uint32_t at = home_of(hash, table.size)
+    cdef uint32_t found, i
+    for i in range(table.size):
+        found = find_in_line(&table.lines[at], records, id, tag_of(hash))
+        if found != NONE or table.lines[at].passed == 0:
+            return found == number
+        passed[0] += weight_of(table_number(hash), at)
+        at = step(at, table.size)
+    return False
+
+
+cdef bint index_finds_all(
+    const IndexTable* tables, const Slab* records, const uint32_t* numbers, const uint64_t* hashes,
+    uint32_t count, uint64_t* passed,
+) noexcept nogil:
+    cdef const IndexTable* table
+    cdef uint32_t i
+    for i in range(count):
+        table = table_of(tables, hashes[i])
+        if table.size and is_first(&table.lines[home_of(hashes[i], table.size)], numbers[i], tag_of(hashes[i])):
+            continue
+        if not finds(tables, records, numbers[i], hashes[i], passed):
+            return False
+    return True
+
+
+# What the entry passed from its home to the line it stands in. False: nobody can tell.
+cdef bint add_way(
+    const IndexTable* tables, const Slab* records, int number, uint32_t line, uint32_t record, uint64_t* passed,
+) noexcept nogil:
+    cdef uint32_t size = tables[number].size
+    cdef uint64_t hash
+    cdef uint32_t at
+    if record >= records.used or not record_at(records, record).flags & LIVE:
+        return False
+    hash = xxh64_i64(record_at(records, record).id)
+    if table_number(hash) != number:
+        return False
+    at = home_of(hash, size)
+    while at != line:
+        passed[0] += weight_of(number, at)
+        at = step(at, size)
+    return True
+
+
+cdef bint add_ways(
+    const IndexTable* tables, const Slab* records, int number, uint64_t* passed,
+) noexcept nogil:
+    cdef const IndexLine* line
+    cdef uint32_t i, place
+    for i in range(tables[number].size):
+        line = &tables[number].lines[i]
+        for place in range(LINE_PLACES):
+            if line.tags[place] == 0:
+                continue
+            if not add_way(tables, records, number, i, line.records[place], passed):
+                return False
+    return True
+
+
+cdef bint index_counts_right(const IndexTable* tables, const Slab* records) noexcept nogil:
+    cdef IndexTally tally
+    cdef uint64_t passed = 0
+    cdef int number
+    for number in range(INDEX_TABLES):
+        if not add_ways(tables, records, number, &passed):
+            return True
+    index_tally(tables, &tally)
+    return passed == tally.passed
+
+
+cdef void index_miscount(IndexTable* tables, uint64_t hash) noexcept nogil:
+    cdef IndexTable* table = table_of(tables, hash)
+    cdef IndexLine* line = &table.lines[home_of(hash, table.size)]
+    line.passed = 0 if line.passed else 1
 
 
 # ----------------------------------------------------------------------------------------- growth

@@ -11,6 +11,7 @@ All functions want the shard's lock held, and those that push an entry want shar
 
 from libc.stdint cimport INT64_MAX, int64_t, uint32_t, uint64_t
 
+from mainspring.wheel.arrears cimport Arrears
 from mainspring.wheel.blobs cimport Blobs
 from mainspring.wheel.far cimport Far, far_drop, far_find, far_head
 from mainspring.wheel.holds cimport Holds, hold_note, hold_now
@@ -60,6 +61,7 @@ ctypedef struct Shard:
     Blobs blobs
     IndexTable index[16]
     Far far
+    bint in_arrears         # the next drain has arrears to give, or skipped ones to tell of
     uint32_t draining
     uint32_t slots[3600]
     uint64_t jobs
@@ -67,7 +69,8 @@ ctypedef struct Shard:
     uint64_t paused
     uint64_t enabled_by_kind[4]
     uint32_t evacuated      # records below this have their blobs on new pages; NONE: all stay where they are
-    uint64_t met[8]         # faults a drain met and mended, by number, until a sweep tells of them
+    uint64_t met[11]        # faults a drain met and mended, by number, until a sweep tells of them
+    Arrears arrears
 
 
 cdef void shard_open(
@@ -82,6 +85,9 @@ cdef int shard_reserve(Shard* shard, uint32_t pushes, uint32_t far_pushes) noexc
 cdef void schedule_of(const Shard* shard, const Record* record, Schedule_t* schedule) noexcept nogil
 cdef const Rare* rare_of(const Shard* shard, const Record* record) noexcept nogil      # NULL: has none
 cdef int64_t once_at(const Shard* shard, const Record* record) noexcept nogil
+
+# Whether the list of free records is a list of all `free` of them, and of nothing else.
+cdef bint free_list_is_right(const Slab* records, uint32_t free) noexcept nogil
 
 # The instant the record must be armed for once everything up to `after` is drained: a pure function of the
 # definition and a pending extra run. NEVER: must not be armed.
@@ -125,6 +131,11 @@ cdef inline uint32_t next_of(const Shard* shard, int64_t due) noexcept nogil:
 
 cdef inline uint32_t hour_of(const Shard* shard, uint32_t next) noexcept nogil:
     return <uint32_t>((<uint64_t>next + shard.number * HOUR_SHIFT) // HOUR) + 1
+
+
+# Whether the hour's list has been moved to the slots, or should have been.
+cdef inline bint hour_is_over(const Shard* shard, uint32_t hour) noexcept nogil:
+    return hour <= hour_of(shard, <uint32_t>(shard.begun - shard.base))
 
 
 cdef inline bint is_near(const Shard* shard, int64_t due) noexcept nogil:

@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memset
 
+from mainspring.wheel.arrears cimport arrears_close
 from mainspring.wheel.blobs cimport blobs_close, blobs_open
 from mainspring.wheel.far cimport far_close, far_reserve
 from mainspring.wheel.hash cimport xxh64_i64
@@ -11,13 +12,13 @@ from mainspring.wheel.lists cimport Chunk
 from mainspring.wheel.memory cimport (
     NO_MEMORY, PageSource, pthread_mutex_destroy, pthread_mutex_init,
 )
-from mainspring.wheel.records cimport ENABLED, IS_RARE, ONCE_BIAS, Rare, Record, kind_of
+from mainspring.wheel.records cimport ENABLED, IS_RARE, LIVE, ONCE_BIAS, Rare, Record, kind_of, record_at
 from mainspring.wheel.registry cimport Registry, registry_get
 from mainspring.wheel.schedule cimport (
     KIND_CRON, KIND_INTERVAL, Schedule_t, grid_next, schedule_clear, schedule_next,
 )
 from mainspring.wheel.cron_eval cimport CronGroup, group_outcome
-from mainspring.wheel.slab cimport NONE, slab_at, slab_close, slab_open, slab_reserve
+from mainspring.wheel.slab cimport NONE, Slab, slab_at, slab_close, slab_open, slab_reserve
 
 
 cdef void shard_open(
@@ -42,10 +43,13 @@ cdef void shard_clear(Shard* shard) noexcept nogil:
     blobs_close(&shard.blobs)
     index_close(shard.index)
     far_close(&shard.far)
+    arrears_close(&shard.arrears)
     memset(shard.slots, 0, sizeof(shard.slots))
     memset(shard.enabled_by_kind, 0, sizeof(shard.enabled_by_kind))
     memset(shard.met, 0, sizeof(shard.met))
+    memset(&shard.arrears, 0, sizeof(shard.arrears))
     shard.draining = 0
+    shard.in_arrears = False
     shard.evacuated = NONE
     shard.drained = shard.begun
     shard.jobs = shard.armed = shard.paused = 0
@@ -60,6 +64,19 @@ cdef int shard_reserve(Shard* shard, uint32_t pushes, uint32_t far_pushes) noexc
     if slab_reserve(&shard.chunks, pushes) == NO_MEMORY:
         return NO_MEMORY
     return far_reserve(&shard.far, far_pushes) if far_pushes else 0
+
+
+# An item names only one other, so a list that ends after so many has none twice.
+cdef bint free_list_is_right(const Slab* records, uint32_t free) noexcept nogil:
+    cdef uint32_t number = records.free_head
+    cdef uint32_t i
+    if records.free_count != free:
+        return False
+    for i in range(free):
+        if number >= records.used or record_at(records, number).flags & LIVE:
+            return False
+        number = (<const uint32_t*>record_at(records, number))[0]
+    return number == NONE
 
 
 cdef const Rare* rare_of(const Shard* shard, const Record* record) noexcept nogil:

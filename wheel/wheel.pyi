@@ -91,7 +91,11 @@ class Wheel:
         """
 
     def sweep(self, shard: int) -> dict[str, int]:
-        """``check``, and mend what is found: what it returns is what was mended."""
+        """``check``, and mend what is found: what it returns is what was mended.
+
+        What a lost entry kept from its second is owed by the job's ``catch_up``, and comes with the next
+        second drained, under its own instant. MemoryError: nothing is mended; repeat the call.
+        """
 
     def time_locks(self, wanted: bool = True) -> None:
         """Note from now on how long each hold of a shard's lock takes in CPU time, and forget what was
@@ -130,7 +134,7 @@ class Wheel:
         """Forget all jobs; the clock stays."""
 
     def _inject(self, fault: str, job_id: int) -> None:
-        """For tests: inflict one of ``FAULTS`` on an armed job. KeyError if it is not armed."""
+        """For tests: inflict one of ``FAULTS`` on a job. KeyError if it is unknown or has no entry."""
 
 class Loader:
     """Fills an empty wheel several times faster than ``apply``: rows first, everything else once at the end.

@@ -12,12 +12,13 @@ from libc.string cimport memcpy, memset
 from mainspring.wheel.audit cimport FAULTS_KNOWN
 from mainspring.wheel.batch cimport ACCEPTED, Batch, batch_apply, batch_refusal
 from mainspring.wheel.core cimport (
-    NOT_ARMED, WRONG_SECOND, Core, add_counts, armed_for, audit_locked, bytes_of, clear_all, core_close,
-    core_open, drain_second, inflict_locked, knows, reserve_jobs, shard_for, time_holds,
+    WRONG_SECOND, Core, add_counts, armed_for, audit_locked, bytes_of, clear_all, core_close, core_open,
+    drain_second, inflict_locked, knows, reserve_jobs, shard_for, time_holds,
 )
 from mainspring.wheel.cron_eval cimport CompiledCron
 from mainspring.wheel.drain cimport WHOLE
 from mainspring.wheel.edit cimport Definition_t
+from mainspring.wheel.faults cimport NOT_ARMED
 from mainspring.wheel.frames cimport Frames, RouteText
 from mainspring.wheel.holds cimport holds_count, holds_within
 from mainspring.wheel.lookup cimport Question, look_up
@@ -40,6 +41,7 @@ cdef enum:
 
 FAULTS = (
     "dropped", "doubled", "wrong_slot", "one_period_late", "not_rearmed", "orphan", "miscounted", "unindexed",
+    "index_stray", "free_list", "index_miscounted",
 )
 
 # By the number of the refusal.
@@ -252,7 +254,7 @@ cdef class Wheel:
         return self.core.shards[shard_number(shard)].begun
 
     def check(self, shard: int) -> dict[str, int]:
-        cdef uint64_t found[8]
+        cdef uint64_t found[11]
         cdef Shard* at = &self.core.shards[shard_number(shard)]
         memset(found, 0, sizeof(found))
         with nogil:
@@ -260,7 +262,7 @@ cdef class Wheel:
         return named(found)
 
     def sweep(self, shard: int) -> dict[str, int]:
-        cdef uint64_t found[8]
+        cdef uint64_t found[11]
         cdef Shard* at = &self.core.shards[shard_number(shard)]
         cdef int code
         memset(found, 0, sizeof(found))
@@ -345,7 +347,7 @@ cdef class Wheel:
         if code == NO_MEMORY:
             raise out_of_memory("for a fault")
         if code == NOT_ARMED:
-            raise KeyError(f"job {job_id} is not armed: only an armed job can be given a fault")
+            raise KeyError(f"job {job_id} has no entry: only an armed job can be given this fault")
 
 
 # Its pages belong to the wheel's source, so it gives them back while it still has the wheel.

@@ -21,7 +21,7 @@ from mainspring.engine.embedded import EmbeddedNats
 from mainspring.engine.metrics import Metrics
 from mainspring.engine.publisher import Publisher
 from mainspring.engine.stream import StreamUnfit, covers
-from mainspring.wheel import CATCH_UP_NONE, DEFINITION, KIND_INTERVAL, NEVER, OP_LOAD, Frames, Wheel
+from mainspring.wheel import CATCH_UP_NONE, DEFINITION, KIND_INTERVAL, NEVER, OP_LOAD, Frames, Wheel, shard_of
 
 INSTANCES = count()
 
@@ -264,6 +264,32 @@ async def test_what_was_due_for_longer_than_the_stream_remembers_is_looked_up_be
     await late.all_settled(60)
     assert late.publisher.acknowledged.duplicates == 50
     assert await late.stored() == 60
+    await client.close()
+
+
+async def test_what_a_fault_had_lost_long_ago_is_looked_up_before_its_first_sending(
+    nats_url: str,
+) -> None:
+    """Its second was long ago, though it is drained now: another node may have sent it then."""
+    bench = await bench_on(nats_url)
+    other = await bench_on(nats_url, beside=bench)
+    client = await nats_client.connect(nats_url)
+    for _ in range(3):
+        await other.publish_second()
+    await other.all_settled(150)
+    config = (await client.jetstream().stream_info(bench.broker.stream.name)).config
+    await client.jetstream().update_stream(config, duplicate_window=0.1)
+    await asyncio.sleep(0.5)
+    bench.wheel._inject("dropped", 7)
+    for _ in range(3):
+        lost = Frames()
+        bench.wheel.drain(bench.wheel.now + 1, bench.wheel.now + 1, lost)
+    bench.wheel.sweep(shard_of(7))
+    bench.publisher._reach_s = 0.0
+    await bench.publish_second()
+    await bench.all_settled(53)
+    assert bench.publisher.acknowledged.duplicates == 3
+    assert await bench.stored() == 200
     await client.close()
 
 

@@ -104,6 +104,25 @@ def test_an_editing_thread_beside_them_makes_no_steady_run_come_twice_or_never()
     assert faults(wheel) == {}
 
 
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("max_frames", [1, 50, 4096])
+def test_what_lost_entries_missed_comes_once_too_whichever_thread_gives_it(
+    threads: int, max_frames: int
+) -> None:
+    wheel, sound = Wheel(NOW), Wheel(NOW)
+    for each in (wheel, sound):
+        put(each, *crowd())
+    for i in range(0, 6000, 10):
+        wheel._inject("dropped", i)
+    before = [run for _ in range(3) for run in drain(wheel)]
+    assert sum(wheel.sweep(shard)["dropped"] for shard in range(256)) == 600
+    takers = [Taker(wheel, NOW + 5, Frames(max_frames=max_frames)) for _ in range(threads)]
+    together(*takers)
+    given = before + [run for taker in takers for run in taker.runs]
+    assert sorted(given) == sorted(run for _ in range(5) for run in drain(sound))
+    assert faults(wheel) == {}
+
+
 def test_what_one_thread_leaves_half_drained_the_next_call_goes_on_with() -> None:
     wheel, sound = Wheel(NOW), Wheel(NOW)
     for each in (wheel, sound):

@@ -98,6 +98,32 @@ def test_thousands_of_one_home_fill_line_after_line_and_leave_no_trace(place: in
     assert wheel.nbytes == size
 
 
+@pytest.mark.parametrize("place", [0, LAST_PLACE // 2, LAST_PLACE])
+def test_a_line_that_forgets_what_passed_it_is_found_and_hides_no_job_after_a_sweep(place: int) -> None:
+    ids = [id_of(hash_at(SHARD, 3, place, 5, rest)) for rest in range(30)]
+    wheel = Wheel(NOW)
+    put(wheel, *(every(i, 60) for i in ids))
+    wheel._inject("index_miscounted", ids[0])
+    hidden = looked_up(wheel, ids)[0].count(False)
+    assert hidden == 30 - 12  # a line has twelve places
+    told = {"index_miscounted": 1, "unindexed": hidden, "index_stray": hidden}
+    assert {fault: n for fault, n in wheel.check(SHARD).items() if n} == told
+    assert {fault: n for fault, n in wheel.sweep(SHARD).items() if n} == told
+    agree(wheel, dict.fromkeys(ids, 60), ids)
+
+
+@pytest.mark.parametrize("crowd", [1, 12, 13, 400])
+def test_a_line_that_counts_one_too_many_is_found_though_it_hides_no_job(crowd: int) -> None:
+    ids = [id_of(hash_at(SHARD, 3, LAST_PLACE, 5, rest)) for rest in range(crowd)]
+    other = id_of(hash_at(SHARD, 9, 0, 1))
+    wheel = Wheel(NOW)
+    put(wheel, *(every(i, 60) for i in (*ids, other)))
+    wheel._inject("index_miscounted", other)
+    assert all(looked_up(wheel, [*ids, other])[0])
+    assert {fault: n for fault, n in wheel.sweep(SHARD).items() if n} == {"index_miscounted": 1}
+    agree(wheel, dict.fromkeys([*ids, other], 60), [*ids, other])
+
+
 def test_many_ids_grow_every_table_step_by_step() -> None:
     rng = np.random.default_rng(2)
     ids = [id_of(int(value) >> 8 | SHARD << 56) for value in rng.integers(0, 2**63, 6000)]

@@ -5,9 +5,10 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from wheel_life import lead
 from wheel_rows import Change, Job, batch, drain, drain_until, every, faults, put, runs_of
 
-from mainspring.wheel import OP_DELETE, OP_INSERT, OP_UPDATE, Frames, Schedule, Wheel
+from mainspring.wheel import OP_DELETE, OP_INSERT, OP_UPDATE, Frames, Schedule, Wheel, shard_of
 from mainspring.wheel.memory import fail_allocation_in
 
 NOW = 1_764_500_000
@@ -92,6 +93,66 @@ def test_draining_survives_the_failure_of_every_allocation_and_loses_no_run() ->
     assert faults(wheel) == {}
 
 
+SHARD = [i for i in range(60_000) if shard_of(i) == 3]
+
+
+def hurt(*, lost: bool) -> Wheel:
+    """A shard with every fault that a sweep needs memory for, some minutes old."""
+    wheel = Wheel(NOW)
+    put(wheel, *(every(i, 30, catch_up=i % 2) for i in SHARD))
+    drain_until(wheel, NOW + 40)
+    for i, job_id in enumerate(SHARD):
+        wheel._inject(("dropped", "wrong_slot", "unindexed", "index_stray", "one_period_late")[i % 5], job_id)
+    if lost:
+        # Up to the second before the first misplaced entry is met.
+        drain_until(wheel, NOW + 41)
+    return wheel
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_sweep_without_memory_heals_nothing_and_says_so(lost: bool) -> None:
+    wheel, sound = hurt(lost=lost), hurt(lost=lost)
+    found = faults(wheel)
+
+    def nothing_is_healed() -> None:
+        assert faults(wheel) == found
+
+    failures = fail_each(lambda: wheel.sweep(3), nothing_is_healed)
+    assert failures > 3
+    assert faults(wheel) == {}
+    sound.sweep(3)
+    assert drain_until(wheel, NOW + 200) == drain_until(sound, NOW + 200)
+
+
+def test_a_drain_that_meets_strays_without_memory_loses_no_run() -> None:
+    wheel, sound = hurt(lost=True), hurt(lost=True)
+    for each in (wheel, sound):
+        for job_id in SHARD[5:]:
+            put(each, every(job_id, 1), op=OP_DELETE)
+        each._inject("doubled", SHARD[4])
+    runs, frames = [], Frames()
+
+    def drain_on() -> None:
+        while wheel.now < NOW + 100:
+            frames.reset(0)
+            try:
+                wheel.drain(wheel.now + 1, wheel.now + 1, frames)
+            finally:
+                runs.extend(runs_of(frames))
+
+    failures = fail_each(drain_on, lambda: None)
+    assert failures > 0
+    assert runs == drain_until(sound, NOW + 100)
+
+
+def test_proving_needs_no_memory() -> None:
+    wheel = Wheel(NOW)
+    put(wheel, *(every(i, 60) for i in SHARD))
+    with failing(1):
+        assert not any(wheel.check(3).values())
+        assert not any(wheel.sweep(3).values())
+
+
 def test_a_wheel_that_cannot_be_made_leaks_nothing_and_says_so() -> None:
     with failing(1), pytest.raises(MemoryError):
         Wheel(NOW)
@@ -121,6 +182,14 @@ def test_replacing_payloads_over_and_over_comes_to_rest() -> None:
         after_warm_up = wheel.nbytes if turn == 14 else after_warm_up
     assert wheel.nbytes <= after_warm_up * 1.1
     assert faults(wheel) == {}
+
+
+@pytest.mark.slow
+def test_a_million_operations_leave_the_resident_size_where_it_was() -> None:
+    sizes = lead(2_000_000)
+    half = len(sizes) // 2
+    # The wheel grows and shrinks by blocks of 2 MiB as jobs come and go; four bytes an operation would show.
+    assert max(sizes[half:]) <= max(sizes[:half]) + 2**22
 
 
 def test_adding_and_deleting_over_and_over_comes_to_rest() -> None:

@@ -1,0 +1,53 @@
+"""Runs that a fault kept from their second and that are owed all the same, until the next drain gives them.
+
+    if arrears_reserve(&arrears, 2) == NO_MEMORY: ...   # nothing has changed
+    arrears_add(&arrears, job_id, instant, following)   # cannot fail after the reserve
+    while arrears_waiting(&arrears):                    # oldest first for each job
+        arrear = arrears_next(&arrears)                 # give it, then
+        arrears_given(&arrears)                         # the last one gives the memory back
+    arrears_close(&arrears)
+
+lost.pxd works out what is owed, drain.pyx gives it.
+"""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+
+ctypedef struct Arrear:
+    int64_t job_id
+    int64_t instant         # the second it was due in
+    int64_t following       # the job's next instant after that: catch-up wants to know
+
+
+ctypedef struct Arrears:
+    Arrear* list
+    uint32_t count
+    uint32_t room
+    uint32_t given          # so many from the front
+    uint64_t skipped[3]     # lost runs that are not owed any more, by reason, until a drain tells of them
+
+
+cdef int arrears_reserve(Arrears* arrears, uint32_t more) noexcept nogil
+cdef void arrears_close(Arrears* arrears) noexcept nogil
+
+
+cdef inline void arrears_add(
+    Arrears* arrears, int64_t job_id, int64_t instant, int64_t following,
+) noexcept nogil:
+    cdef Arrear* arrear = &arrears.list[arrears.count]
+    arrear.job_id, arrear.instant, arrear.following = job_id, instant, following
+    arrears.count += 1
+
+
+cdef inline bint arrears_waiting(const Arrears* arrears) noexcept nogil:
+    return arrears.given < arrears.count
+
+
+cdef inline const Arrear* arrears_next(const Arrears* arrears) noexcept nogil:
+    return &arrears.list[arrears.given]
+
+
+cdef inline void arrears_given(Arrears* arrears) noexcept nogil:
+    arrears.given += 1
+    if arrears.given == arrears.count:
+        arrears_close(arrears)
