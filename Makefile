@@ -12,7 +12,7 @@ TOOLS     := $(VENV)/.tools
 SOURCES := $(wildcard wheel/*.pyx wheel/*.pxd wheel/*.h changelog_tailer/*.pyx changelog_tailer/*.pxd)
 
 .DEFAULT_GOAL := help
-.PHONY: help install build demo test check format bench sanitize dist clean
+.PHONY: help install build demo test check format bench sanitize oracles dist clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -65,6 +65,10 @@ sanitize: install ## the tests of wheel/ with every memory access and every sum 
 		--build-base build/sanitize --build-lib $(SANITIZED)
 	$(SANITIZER) ASAN_OPTIONS=detect_leaks=0 $(BIN)/pytest -n 2 -p no:cacheprovider tests/wheel $(ARGS)
 	$(SANITIZER) ASAN_OPTIONS=detect_leaks=1 $(BIN)/python -P tests/leaks_of_the_wheel.py
+
+oracles: install ## 100,000 random cron expressions against cronsim, croniter and (by npm) croner
+	npm install --silent --no-save --no-audit --no-fund --prefix build/oracles croner@11
+	MAINSPRING_ORACLE_CASES=100000 $(BIN)/pytest -n 2 -rP tests/wheel/test_cron_oracles.py $(ARGS)
 
 dist: install ## build the sdist and the wheel
 	$(BIN)/python -m build --outdir dist
