@@ -13,7 +13,7 @@ SOURCES := $(wildcard wheel/*.pyx wheel/*.pxd wheel/*.h changelog_tailer/*.pyx c
 	loadtest/*.pyx)
 
 .DEFAULT_GOAL := help
-.PHONY: help install build demo test units acceptance check format bench ontime sanitize sanitize-brisk dist clean
+.PHONY: help install build demo test units acceptance check format bench ontime oracles sanitize sanitize-brisk dist clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -86,6 +86,10 @@ sanitize-brisk: install
 	$(SANITIZER) ASAN_OPTIONS=detect_leaks=0 HYPOTHESIS_PROFILE=brisk \
 		$(BIN)/pytest -q -n 2 -p no:cacheprovider $(BRISK) $(ARGS)
 	$(SANITIZER) ASAN_OPTIONS=detect_leaks=1 OPERATIONS=200000 $(BIN)/python -P tests/leaks_of_the_wheel.py
+
+oracles: install ## 100,000 random cron expressions against cronsim, croniter and (by npm) croner
+	npm install --silent --no-save --no-audit --no-fund --prefix build/oracles croner@11
+	MAINSPRING_ORACLE_CASES=100000 $(BIN)/pytest -n 2 -rP tests/wheel/test_cron_oracles.py $(ARGS)
 
 dist: install ## build the sdist and the wheel
 	$(BIN)/python -m build --outdir dist

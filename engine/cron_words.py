@@ -30,7 +30,7 @@ def values_of(mask: int) -> list[int]:
 
 
 def listed(parts: Sequence[str], word: str = "and") -> str:
-    """ "a", "a and b", "a, b and c"."""
+    """Parts as a sentence has them: a, a and b, a, b and c."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {word} {parts[-1]}"
 
 
@@ -50,7 +50,7 @@ def _clock(spec: CronSpec) -> str:
 
 
 def _column(spec: CronSpec, number: int, values: list[int]) -> str:
-    """ "every 15th minute", "minutes 0 to 9 and 30", "a minute drawn by id"."""
+    """One unit of the clock: every 15 minutes from minute 0, or minutes 0 to 9 and 30."""
     field = FIELDS[number]
     draws = [_draw(draw) for draw in spec.draws if draw.field == number]
     if len(values) == field.values:
@@ -58,7 +58,7 @@ def _column(spec: CronSpec, number: int, values: list[int]) -> str:
     if not draws and (step := _step_of(values, field.values)):
         return f"every {step} {field.name}s from {field.name} {values[0]}"
     plural = "s" if len(values) + len(draws) > 1 else ""
-    return f"{field.name}{plural} {listed(_runs(values, str) + draws)}"
+    return f"{field.name}{plural} {listed(_runs(values) + draws)}"
 
 
 def _step_of(values: list[int], whole: int) -> int | None:
@@ -70,18 +70,18 @@ def _step_of(values: list[int], whole: int) -> int | None:
     return step if values[0] + whole == values[-1] + step else None
 
 
-def _runs(values: list[int], name: Sequence[str] | type[str]) -> list[str]:
-    """Neighbours joined to "a to b" where there are three or more."""
+def _runs(values: list[int], names: Sequence[str] = ()) -> list[str]:
+    """Values by name or number, neighbours joined to "a to b" where there are three or more."""
     runs: list[list[int]] = []
     for value in values:
         if runs and value == runs[-1][-1] + 1:
             runs[-1].append(value)
         else:
             runs.append([value])
-    named = str if isinstance(name, type) else name.__getitem__
     parts = []
     for run in runs:
-        parts += [f"{named(run[0])} to {named(run[-1])}"] if len(run) > 2 else [named(value) for value in run]
+        words = [names[value] if names else str(value) for value in run]
+        parts += [f"{words[0]} to {words[-1]}"] if len(run) > 2 else words
     return parts
 
 
@@ -105,7 +105,7 @@ def _date(spec: CronSpec) -> str:
 def _days(spec: CronSpec) -> str:
     if spec.days == _EVERY_DAY:
         return ""
-    parts = _runs(values_of(spec.days), str)
+    parts = _runs(values_of(spec.days))
     parts = [f"day{'s' * (len(parts) > 1 or ' to ' in parts[0])} {listed(parts)}"] if parts else []
     parts += [f"the Monday to Friday nearest to day {day}" for day in values_of(spec.workdays)]
     parts += ["the last day" if n == 0 else f"{n} days before the last" for n in values_of(spec.from_end)]

@@ -189,11 +189,11 @@ def _cron_reasons(job: Definition, cron: CompiledCron, at: int, due: bool) -> li
     window_s = min(_window(job, cron), following - base)
     spread = spread_of(job.id, window_s)
     if due:
-        reasons = [f"{_local(job.tz, base)} is named by the expression"]
+        reasons = [f"{local_of(job.tz, base)} is named by the expression"]
         reasons += [f"and the id spreads it by {spread} s of {window_s} s"] if spread else []
         return reasons + _skipped(cron, job.id, base)
     if base <= at < base + window_s and spread != at - base:
-        return [f"spread: {_local(job.tz, base)} is named, and the id puts its run {spread} s after it"]
+        return [f"spread: {local_of(job.tz, base)} is named, and the id puts its run {spread} s after it"]
     return _unnamed(cron, job.id, at)
 
 
@@ -211,9 +211,9 @@ def _unnamed(cron: CompiledCron, job_id: int, at: int) -> list[str]:
     if not wrong and not matching_days(spec, wall.year, wall.month) >> wall.day & 1:
         wrong = [f"{wall:%A} {wall.day} is no day that it names"]
     if wrong:
-        return [f"the wall shows {_local(cron.tz, at)}, and {listed(wrong)}", *_change_near(cron.tz, at)]
+        return [f"the wall shows {local_of(cron.tz, at)}, and {listed(wrong)}", *_change_near(cron.tz, at)]
     return [
-        f"overlap: {_local(cron.tz, at)} is shown for the second time, and a fixed time runs at the first",
+        f"overlap: {local_of(cron.tz, at)} is shown for the second time, and a fixed time runs at the first",
         *_change_near(cron.tz, at),
     ]
 
@@ -250,10 +250,6 @@ def _phase(job: Definition) -> int:
 
 def _wall(tz: str, at: int, later: int = 0) -> datetime:
     return datetime.fromtimestamp(at + load_zone(tz).offset_at(at) + later, UTC)
-
-
-def _local(tz: str, at: int) -> str:
-    return local_of(tz, at)
 
 
 def local_of(tz: str, at: int) -> str:
