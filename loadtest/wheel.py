@@ -19,6 +19,7 @@ from rich.progress import (
 )
 
 from mainspring.loadtest.apart import PhaseFailed, run_apart
+from mainspring.loadtest.crons import cron_phase
 from mainspring.loadtest.draining import firing_phase, herd_phase
 from mainspring.loadtest.editing import edits_phase, watchdog_phase
 from mainspring.loadtest.lasting import compared, edited_load_phase, lasting_phase
@@ -39,6 +40,7 @@ PHASES: Final[dict[str, Sequence[Phase]]] = {
     "herd": (herd_phase,),
     "edits": (edits_phase,),
     "watchdog": (watchdog_phase,),
+    "cron": (cron_phase,),
     "lasting": (edited_load_phase, lasting_phase),
 }
 
