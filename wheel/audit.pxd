@@ -5,9 +5,10 @@
 
 Right means: every entry of every list is a live record's only entry, at the place the record names, in the
 list its instant names; every record is armed for exactly the instant its definition owes, or for none;
-the index finds it, holds nothing else, and counts what passed each line; free records are listed once; and the counters say what is there.
-proof.pxd proves it; where it cannot, each fault is counted once, under one name. A cure looks first, reserves
-all it will need, and then mends; what a lost entry kept from its second goes to the shard's arrears (lost.pxd).
+the index finds it, holds nothing else, and counts what passed each line; free records are listed once; and
+the counters say what is there. proof.pxd proves it; where it cannot, each fault is counted once, under one
+name. A cure looks first, reserves all it will need, and then mends; what a lost entry kept from its second
+goes to the shard's arrears (lost.pxd).
 """
 
 from libc.stdint cimport int64_t, uint64_t
@@ -26,8 +27,8 @@ cdef enum:
     FAULT_UNINDEXED = 7     # the index does not find a live record
     FAULT_INDEX_STRAY = 8   # an entry of the index that finds no live record, or one that another finds too
     FAULT_FREE_LIST = 9     # the list of free records is not that of all of them, each once
-    # A line of the index does not count those that passed it. The jobs that this hides are counted as well, as
-    # unindexed, and their entries as strays.
+    # A line of the index does not count those that passed it. The jobs that this hides are counted as well,
+    # as unindexed, and their entries as strays.
     FAULT_INDEX_MISCOUNTED = 10
     FAULTS_KNOWN = 11
 

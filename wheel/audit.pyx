@@ -13,8 +13,8 @@ from mainspring.wheel.edit cimport settle_extra
 from mainspring.wheel.far cimport far_drop, far_find
 from mainspring.wheel.hash cimport xxh64_i64
 from mainspring.wheel.index cimport (
-    IndexTable, IndexTally, index_close, index_counts_right, index_find, index_insert, index_open, index_reserve,
-    index_tally,
+    IndexTable, IndexTally, index_close, index_counts_right, index_find, index_insert, index_open,
+    index_reserve, index_tally,
 )
 from mainspring.wheel.lists cimport entry_at, list_below, list_top
 from mainspring.wheel.lost cimport lost_note, lost_owed

@@ -18,18 +18,10 @@ from mainspring.wheel.evacuate cimport Evacuations
 from mainspring.wheel.frames cimport Envelope, Output
 from mainspring.wheel.hash cimport shard_of_hash, xxh64_i64
 from mainspring.wheel.holds cimport Holds
-from mainspring.wheel.memory cimport PageSource, pthread_mutex_t
+from mainspring.wheel.memory cimport PageSource
+from mainspring.wheel.pthread cimport pthread_cond_t, pthread_mutex_t
 from mainspring.wheel.registry cimport Registry
 from mainspring.wheel.shard cimport Shard
-
-
-cdef extern from "<pthread.h>" nogil:
-    ctypedef struct pthread_cond_t:
-        pass
-    int pthread_cond_init(pthread_cond_t* condition, const void* attributes)
-    int pthread_cond_destroy(pthread_cond_t* condition)
-    int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex)
-    int pthread_cond_broadcast(pthread_cond_t* condition)
 
 
 cdef enum:

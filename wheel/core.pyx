@@ -16,8 +16,12 @@ from mainspring.wheel.holds cimport holds_clear
 from mainspring.wheel.index cimport index_bytes, index_find, index_presize
 from mainspring.wheel.lookup cimport armed_instant
 from mainspring.wheel.memory cimport (
-    DONE, NO_MEMORY, memory_give, memory_take_blocks, pthread_mutex_destroy, pthread_mutex_init,
-    pthread_mutex_lock, pthread_mutex_unlock, source_bytes, source_close, source_open, source_prepare,
+    DONE, NO_MEMORY, memory_give, memory_take_blocks, source_bytes, source_close, source_open,
+    source_prepare,
+)
+from mainspring.wheel.pthread cimport (
+    pthread_cond_broadcast, pthread_cond_destroy, pthread_cond_init, pthread_cond_wait,
+    pthread_mutex_destroy, pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock,
 )
 from mainspring.wheel.records cimport record_at
 from mainspring.wheel.registry cimport registry_close, registry_get

@@ -22,11 +22,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from mainspring.wheel.cron_draw cimport CronDraws, draw_outcome
 from mainspring.wheel.cron_rule cimport CronRule
-
-
-cdef extern from "<pthread.h>" nogil:
-    ctypedef struct pthread_mutex_t:
-        pass
+from mainspring.wheel.pthread cimport pthread_mutex_t
 
 
 # The base instants around a moment: floor <= after < first < second.

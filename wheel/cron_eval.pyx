@@ -7,17 +7,13 @@ from mainspring.wheel.cron_draw cimport CronDraw, draw_into
 from mainspring.wheel.cron_rule cimport (
     EDGE_BITS, CronRule, ZoneTable, cron_last, cron_next, rule_tune, set_rule,
 )
+from mainspring.wheel.pthread cimport (
+    pthread_mutex_destroy, pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock,
+)
 
 from mainspring.wheel.cron import parse_cron
 from mainspring.wheel.errors import ScheduleError
 from mainspring.wheel.zones import load_zone
-
-
-cdef extern from "<pthread.h>" nogil:
-    int pthread_mutex_init(pthread_mutex_t* mutex, const void* attributes)
-    int pthread_mutex_destroy(pthread_mutex_t* mutex)
-    int pthread_mutex_lock(pthread_mutex_t* mutex)
-    int pthread_mutex_unlock(pthread_mutex_t* mutex)
 
 
 # Names of gcc and clang that Cython has no word for.

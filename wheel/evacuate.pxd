@@ -13,7 +13,8 @@ each second drained drives it a little further. Without memory a slice ends earl
 from libc.stdint cimport uint32_t, uint64_t
 
 from mainspring.wheel.blobs cimport blobs_stale
-from mainspring.wheel.memory cimport PageSource, pthread_mutex_t
+from mainspring.wheel.memory cimport PageSource
+from mainspring.wheel.pthread cimport pthread_mutex_t
 from mainspring.wheel.shard cimport Shard
 from mainspring.wheel.slab cimport NONE
 

@@ -6,9 +6,9 @@ from libc.string cimport memcpy, memset
 from mainspring.wheel.blobs cimport (
     blob_at, blobs_age, blobs_give, blobs_is_aged, blobs_reserve, blobs_take,
 )
-from mainspring.wheel.memory cimport (
-    DONE, NO_MEMORY, PageSource, prefetch, pthread_mutex_destroy, pthread_mutex_init, pthread_mutex_lock,
-    pthread_mutex_unlock, source_prepare,
+from mainspring.wheel.memory cimport DONE, NO_MEMORY, PageSource, prefetch, source_prepare
+from mainspring.wheel.pthread cimport (
+    pthread_mutex_destroy, pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock,
 )
 from mainspring.wheel.records cimport (
     LINES_MASK, LIVE, Record, blob_lines, head_blob_bytes, record_at,

@@ -14,17 +14,8 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from mainspring.wheel.batch cimport Batch
 from mainspring.wheel.core cimport Core
-from mainspring.wheel.memory cimport pthread_mutex_t
+from mainspring.wheel.pthread cimport pthread_cond_t, pthread_mutex_t
 from mainspring.wheel.stage cimport Stage
-
-
-cdef extern from "<pthread.h>" nogil:
-    ctypedef struct pthread_cond_t:
-        pass
-    int pthread_cond_init(pthread_cond_t* condition, const void* attributes)
-    int pthread_cond_destroy(pthread_cond_t* condition)
-    int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex)
-    int pthread_cond_broadcast(pthread_cond_t* condition)
 
 
 ctypedef struct Load:

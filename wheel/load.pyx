@@ -6,9 +6,10 @@ from libc.string cimport memset
 from mainspring.wheel.batch cimport Batch
 from mainspring.wheel.build cimport Builder, build_shard, builder_close, builder_open
 from mainspring.wheel.core cimport Core, clear_all
-from mainspring.wheel.memory cimport (
-    DONE, NO_MEMORY, PAGE_BYTES, pthread_mutex_destroy, pthread_mutex_init, pthread_mutex_lock,
-    pthread_mutex_unlock, source_prepare,
+from mainspring.wheel.memory cimport DONE, NO_MEMORY, PAGE_BYTES, source_prepare
+from mainspring.wheel.pthread cimport (
+    pthread_cond_broadcast, pthread_cond_destroy, pthread_cond_init, pthread_cond_wait,
+    pthread_mutex_destroy, pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock,
 )
 from mainspring.wheel.records cimport Record
 from mainspring.wheel.shard cimport SHARDS, Shard, shard_clear, shard_lock, shard_unlock

@@ -11,21 +11,14 @@ Pages never move and are never resized; what grows, grows by one more page.
 
 from libc.stdint cimport uint32_t
 
+from mainspring.wheel.pthread cimport pthread_mutex_t
+
 
 cdef extern from "native.h" nogil:
     bint likely "ms_likely"(bint condition)
     bint unlikely "ms_unlikely"(bint condition)
     void prefetch "ms_prefetch"(const void* at)
     void prefetch_write "ms_prefetch_write"(const void* at)
-
-
-cdef extern from "<pthread.h>" nogil:
-    ctypedef struct pthread_mutex_t:
-        pass
-    int pthread_mutex_init(pthread_mutex_t* mutex, const void* attributes)
-    int pthread_mutex_destroy(pthread_mutex_t* mutex)
-    int pthread_mutex_lock(pthread_mutex_t* mutex)
-    int pthread_mutex_unlock(pthread_mutex_t* mutex)
 
 
 # The only failure inside the wheel; everything else is refused at its border.

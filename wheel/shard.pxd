@@ -17,8 +17,9 @@ from mainspring.wheel.far cimport Far, far_drop, far_find, far_head
 from mainspring.wheel.holds cimport Holds, hold_note, hold_now
 from mainspring.wheel.index cimport IndexTable
 from mainspring.wheel.lists cimport entry_at, list_push, list_remove
-from mainspring.wheel.memory cimport (
-    PageSource, pthread_mutex_lock, pthread_mutex_t, pthread_mutex_unlock, unlikely,
+from mainspring.wheel.memory cimport PageSource, unlikely
+from mainspring.wheel.pthread cimport (
+    pthread_mutex_lock, pthread_mutex_t, pthread_mutex_trylock, pthread_mutex_unlock,
 )
 from mainspring.wheel.records cimport FAR, LAST_NEXT, LIVE, Rare, Record, record_at
 from mainspring.wheel.registry cimport Registry
@@ -31,10 +32,6 @@ cdef enum:
     HORIZON = 3600          # slots, and the seconds that the near part covers
     HOUR = 3600
     HOUR_SHIFT = 14         # seconds by which one shard's hours lag behind the next one's
-
-
-cdef extern from "<pthread.h>" nogil:
-    int pthread_mutex_trylock(pthread_mutex_t* mutex)
 
 
 cdef extern from *:

@@ -9,9 +9,8 @@ from mainspring.wheel.far cimport far_close, far_reserve
 from mainspring.wheel.hash cimport xxh64_i64
 from mainspring.wheel.index cimport index_close, index_open
 from mainspring.wheel.lists cimport Chunk
-from mainspring.wheel.memory cimport (
-    NO_MEMORY, PageSource, pthread_mutex_destroy, pthread_mutex_init,
-)
+from mainspring.wheel.memory cimport NO_MEMORY, PageSource
+from mainspring.wheel.pthread cimport pthread_mutex_destroy, pthread_mutex_init
 from mainspring.wheel.records cimport ENABLED, IS_RARE, LIVE, ONCE_BIAS, Rare, Record, kind_of, record_at
 from mainspring.wheel.registry cimport Registry, registry_get
 from mainspring.wheel.schedule cimport (

@@ -15,7 +15,8 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 from mainspring.wheel.batch cimport Batch
 from mainspring.wheel.blobs cimport SMALL_UNITS, units_of
-from mainspring.wheel.memory cimport PAGE_BYTES, PageSource, pthread_mutex_t
+from mainspring.wheel.memory cimport PAGE_BYTES, PageSource
+from mainspring.wheel.pthread cimport pthread_mutex_t
 from mainspring.wheel.records cimport SEEN, Rare, head_data_bytes, head_key_bytes
 from mainspring.wheel.shard cimport SHARDS, Shard
 

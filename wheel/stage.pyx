@@ -8,8 +8,10 @@ from mainspring.wheel.edit cimport OP_LOAD, Definition_t, flags_of, is_rare, pla
 from mainspring.wheel.hash cimport shard_of_hash, xxh64_i64
 from mainspring.wheel.memory cimport (
     DONE, NO_MEMORY, memory_give, memory_take, page_give, page_take, prefetch, prefetch_write,
-    pthread_mutex_destroy, pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock, source_prepare,
-    unlikely,
+    source_prepare, unlikely,
+)
+from mainspring.wheel.pthread cimport (
+    pthread_mutex_destroy, pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock,
 )
 from mainspring.wheel.records cimport ROUTE_WIDE, blob_head
 from mainspring.wheel.schedule cimport KIND_INTERVAL

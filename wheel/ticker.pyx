@@ -9,9 +9,8 @@ import os
 
 from mainspring.wheel.core cimport WRONG_SECOND
 from mainspring.wheel.frames cimport Frames
-from mainspring.wheel.memory cimport (
-    DONE, NO_MEMORY, memory_give, memory_take, pthread_mutex_lock, pthread_mutex_unlock,
-)
+from mainspring.wheel.memory cimport DONE, NO_MEMORY, memory_give, memory_take
+from mainspring.wheel.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from mainspring.wheel.ticking cimport (
     MEMORY_TRIES, NOTHING, SECOND_NS, Buffer, Clock, Ticking, obstacle, set_by_hand, thread_join, thread_start,
     ticking_close, ticking_open, unlock_and_wake, wall_ns,

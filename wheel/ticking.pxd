@@ -16,12 +16,10 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from mainspring.wheel.core cimport Core
 from mainspring.wheel.frames cimport Output
-from mainspring.wheel.memory cimport pthread_mutex_t
+from mainspring.wheel.pthread cimport pthread_cond_t, pthread_mutex_t
 
 
 cdef extern from "<pthread.h>" nogil:
-    ctypedef struct pthread_cond_t:
-        pass
     ctypedef struct pthread_t:
         pass
 

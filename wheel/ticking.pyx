@@ -6,20 +6,17 @@ from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, clockid_
 
 from mainspring.wheel.core cimport WRONG_SECOND, drain_second
 from mainspring.wheel.drain cimport WHOLE
-from mainspring.wheel.memory cimport (
-    DONE, NO_MEMORY, pthread_mutex_destroy, pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock,
+from mainspring.wheel.memory cimport DONE, NO_MEMORY
+from mainspring.wheel.pthread cimport (
+    pthread_cond_destroy, pthread_cond_init, pthread_cond_signal, pthread_cond_t, pthread_condattr_t,
+    pthread_mutex_destroy, pthread_mutex_init, pthread_mutex_lock, pthread_mutex_t, pthread_mutex_unlock,
 )
 
 
 cdef extern from "<pthread.h>" nogil:
-    ctypedef struct pthread_condattr_t:
-        pass
     int pthread_condattr_init(pthread_condattr_t* attributes)
     int pthread_condattr_setclock(pthread_condattr_t* attributes, clockid_t clock)
     int pthread_condattr_destroy(pthread_condattr_t* attributes)
-    int pthread_cond_init(pthread_cond_t* cond, const pthread_condattr_t* attributes)
-    int pthread_cond_destroy(pthread_cond_t* cond)
-    int pthread_cond_signal(pthread_cond_t* cond)
     int pthread_cond_timedwait(pthread_cond_t* cond, pthread_mutex_t* mutex, const timespec* until)
     int pthread_create(pthread_t* thread, const void* attributes, void* (*body)(void*) noexcept nogil, void* of)
     int pthread_join(pthread_t thread, void** result)
