@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from mainspring.engine.embedded import launch
@@ -14,6 +15,8 @@ from mainspring.engine.embedded.errors import EmbeddedError
 LOG_TAIL_LINES = 8
 LEFTOVER_GRACE_S = 10.0
 STOP_GRACE_S = 15.0
+FREEZE_LOOKS = 1000
+FREEZE_LOOK_S = 0.005
 
 
 class ServerProcess:
@@ -96,9 +99,15 @@ class ServerProcess:
         await self._gone()
 
     def freeze(self) -> None:
-        """SIGSTOP to the process and all that it started."""
+        """SIGSTOP to the process and all that it started; on return none of their threads runs any more."""
         self._signal(signal.SIGSTOP)
-        _signal_all(self._family(), signal.SIGSTOP)
+        family = self._family()
+        _signal_all(family, signal.SIGSTOP)
+        for _ in range(FREEZE_LOOKS):
+            if all(map(_is_stopped, family)):
+                return
+            time.sleep(FREEZE_LOOK_S)
+        raise EmbeddedError(f"{self.program} goes on running after SIGSTOP: processes {family}")
 
     def thaw(self) -> None:
         """Undo `freeze`."""
@@ -154,6 +163,17 @@ def _is(pid: str, folder: str, program: str) -> bool:
     except OSError:
         return False  # it ended meanwhile, or is another user's
     return executable.removesuffix(" (deleted)") == program
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether every thread is stopped, which on a busy machine may come some time after the signal."""
+    try:
+        return all(
+            (task / "stat").read_text().rpartition(")")[2].split()[0] in "TtZX"
+            for task in Path(f"/proc/{pid}/task").iterdir()
+        )
+    except OSError:
+        return True  # it ended meanwhile
 
 
 def _signal_all(pids: list[int], number: signal.Signals) -> None:
