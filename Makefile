@@ -68,7 +68,7 @@ SANITIZER := LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-
 	PYTHONPATH=$(SANITIZED):tests PYTHONMALLOC=malloc UBSAN_OPTIONS=print_stacktrace=1
 
 # What moves memory about, in the short form of what looks for long.
-BRISK := $(filter-out %_evacuation.py,$(wildcard tests/wheel/test_wheel_*.py)) -m "not slow" -k "not two_faults and not nothing_up and not sweep_owes"
+BRISK := $(addprefix tests/wheel/test_wheel_,runs.py frames.py index.py drains_together.py promotion.py)
 
 define build-sanitized
 	@mkdir -p build

@@ -412,7 +412,7 @@ def test_failing_over_and_over_keeps_no_memory() -> None:
         with pytest.raises(RuntimeError, match="finished or closed"):
             loader.add(rows, texts)
         sizes.append(wheel.nbytes)
-    assert sizes[-1] == sizes[1]
+    assert len(set(sizes[4:])) == 1, sizes  # a few loads until the free pages suffice for each
 
 
 def test_large_payloads_count_as_memory_of_the_wheel() -> None:
