@@ -13,7 +13,7 @@ is sorted is 16 bytes a row; then records, blobs, index and lists are written in
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from mainspring.wheel.shard cimport HORIZON, Shard
+from mainspring.wheel.shard cimport Shard
 from mainspring.wheel.stage cimport Stage, Staged
 
 

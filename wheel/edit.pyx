@@ -7,10 +7,10 @@ from mainspring.wheel.blobs cimport blob_at, blobs_fit, blobs_give, blobs_reserv
 from mainspring.wheel.index cimport index_insert, index_remove, index_reserve, index_settle
 from mainspring.wheel.memory cimport DONE, NO_MEMORY
 from mainspring.wheel.records cimport (
-    CATCH_UP_SHIFT, ENABLED, FAR, HAS_DATA, HAS_KEY, IS_RARE, KEY_IS_UUID, LAST_NEXT, LIVE, ONCE_BIAS,
-    ROUTE_WIDE, Rare, Record, blob_head, blob_lines, head_blob_bytes, kind_of, record_at,
+    ENABLED, FAR, IS_RARE, ROUTE_WIDE, Rare, Record, blob_head, blob_lines, head_blob_bytes, kind_of,
+    record_at,
 )
-from mainspring.wheel.schedule cimport KIND_CRON, KIND_INTERVAL, KIND_ONCE, grid_next
+from mainspring.wheel.schedule cimport KIND_INTERVAL, KIND_ONCE, grid_next
 from mainspring.wheel.shard cimport (
     NEVER, NO_EXTRA, Shard, arm, disarm, due_of, next_of, once_at, owed_after, rare_of, shard_reserve,
 )

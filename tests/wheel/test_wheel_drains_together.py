@@ -2,10 +2,10 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
+from together import together
 from wheel_rows import Change, Job, Run, batch, drain, every, faults, put, runs_of
 
 from mainspring.wheel import OP_UPDATE, Frames, Schedule, Wheel, shard_of
@@ -13,26 +13,6 @@ from mainspring.wheel import OP_UPDATE, Frames, Schedule, Wheel, shard_of
 NOW = 1_764_500_000
 SECONDS = 60
 WAIT_S = 60.0
-
-
-def together(*duties: Callable[[], object]) -> None:
-    """Runs all to their end; the first error of any of them is raised here."""
-    errors: list[BaseException] = []
-
-    def guarded(duty: Callable[[], object]) -> None:
-        try:
-            duty()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(duty,), daemon=True) for duty in duties]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(WAIT_S)
-        assert not thread.is_alive(), "a drain waits for ever"
-    if errors:
-        raise errors[0]
 
 
 class Taker:

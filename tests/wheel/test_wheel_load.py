@@ -9,6 +9,7 @@ from functools import partial
 import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
+from together import together
 from wheel_rows import Change, Job, batch, every, faults, put
 
 from mainspring.wheel import (
@@ -207,23 +208,6 @@ def test_of_several_rows_of_a_job_the_one_holds_that_would_after_apply(seqs: tup
 # ------------------------------------------------------------------------------------------ threads
 
 
-def together(duties: Sequence[Callable[[], object]]) -> list[BaseException]:
-    errors: list[BaseException] = []
-
-    def guarded(duty: Callable[[], object]) -> None:
-        try:
-            duty()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(duty,)) for duty in duties]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return errors
-
-
 def test_rows_from_several_threads_built_by_several_threads_are_all_there() -> None:
     changes = crowd(30_000)
     loaded, applied = Wheel(NOW), Wheel(NOW)
@@ -234,8 +218,8 @@ def test_rows_from_several_threads_built_by_several_threads_are_all_there() -> N
             for rows, texts in parts[thread::4]:
                 loader.add(rows, texts)
 
-        assert together([partial(add, thread) for thread in range(4)]) == []
-        assert together([loader.finish] * 4) == []
+        together(*(partial(add, thread) for thread in range(4)))
+        together(*[loader.finish] * 4)
     applied.apply(*batch(applied, changes))
     same(loaded, applied, set(range(0, 30_000, 97)), 31)
 
@@ -245,9 +229,9 @@ def test_a_later_call_holds_against_an_earlier_one_of_another_thread() -> None:
     calls = [batch(wheel, [Change(every(i, turn + 1), OP_LOAD) for i in range(2000)]) for turn in range(6)]
     with wheel.loader() as loader:
         # Two at once, so that there are two writers; then one after the other, from any thread.
-        assert together([partial(loader.add, *call) for call in calls[:2]]) == []
+        together(*(partial(loader.add, *call) for call in calls[:2]))
         for call in calls[2:]:
-            assert together([partial(loader.add, *call)]) == []
+            together(partial(loader.add, *call))
         loader.finish()
     applied = Wheel(NOW)
     applied.route("default")

@@ -6,31 +6,13 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from together import together
 from wheel_rows import Change, Job, batch, drain, every, faults, put
 
 from mainspring.wheel import OP_UPDATE, Frames, Schedule, Wheel
 
 NOW = 1_764_500_000
 SECONDS = 400
-
-
-def together(*duties: Callable[[], object]) -> None:
-    """Runs all to their end; the first error of any of them is raised here."""
-    errors: list[BaseException] = []
-
-    def guarded(duty: Callable[[], object]) -> None:
-        try:
-            duty()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(duty,)) for duty in duties]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
 
 
 def test_steady_jobs_run_once_a_period_while_others_are_edited_and_swept() -> None:
