@@ -1,6 +1,9 @@
 -- What a write costs beside the write itself: the condition of a trigger is parsed anew for each statement, a
 -- PERFORM starts an executor, and each index is one more page to lock. None of that has to be.
 
+-- Writers lock the jobs first and then the log; so does this, or the two would wait for each other.
+lock table mainspring.jobs in access exclusive mode;
+
 -- One index serves readers, who go by xid, and pruning.
 create unique index job_changes_by_transaction on mainspring.job_changes (xid, seq);
 alter table mainspring.job_changes drop constraint job_changes_pkey;
