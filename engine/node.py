@@ -10,7 +10,7 @@ from typing import Any
 from nats.errors import Error as NatsError
 from nats.js.kv import KeyValue
 
-from mainspring.changelog_tailer import LOST, ChangeLogError, Cursor, CursorVoid, close, connect
+from mainspring.changelog_tailer import LOST, ChangeLogError, Cursor, CursorVoid, close, connect, costs_little
 from mainspring.changelog_tailer.backoff import Backoff
 from mainspring.engine.acknowledged import Acknowledged
 from mainspring.engine.broker import Broker
@@ -191,7 +191,7 @@ class Node:
             try:
                 return await self._load_once(watermark, since)
             except (*LOST, ChangeLogError) as error:
-                pause_s = backoff.failed()
+                pause_s = backoff.failed(cheap=costs_little(error))
                 log.warning(
                     "jobs not loaded (%s); trying again in %.1f s", str(error) or repr(error), pause_s
                 )
