@@ -1,17 +1,20 @@
 """Runs that were sent and are not yet acknowledged: decisions only, no I/O and no clock.
 
-A reply number is `batch << 12 | index`, so an acknowledgement finds its run by two look-ups and no object
-is kept per run. Time is monotonic seconds throughout.
+A reply number is `batch << INDEX_BITS | index`, so an acknowledgement finds its run by two look-ups and no
+object is kept per run. Acknowledgements come in bulk, and are crossed off a batch at a time. Time is
+monotonic seconds throughout.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-FRAMES_MAX = 4096
-_INDEX_BITS = 12
+from mainspring.engine.acks import INDEX_BITS, Acks
+
+FRAMES_MAX = 1 << INDEX_BITS
 
 RETRY_FIRST_S = 0.25
 RETRY_MAX_S = 5.0
@@ -43,7 +46,11 @@ class Batch:
         """The frames to send again, in order; the whole buffer where none is acknowledged."""
         if self.left == len(self.unacked):
             return self.frames
-        return b"".join(self.frame(index) for index, waiting in enumerate(self.unacked) if waiting)
+        return b"".join(map(self.frame, self.open()))
+
+    def open(self) -> list[int]:
+        """Indices of the runs that wait for an acknowledgement, in order."""
+        return [index for index, waiting in enumerate(self.unacked) if waiting]
 
     def sent(self, now: float) -> None:
         """The frames went to the socket; silence makes the next wait twice as long."""
@@ -62,6 +69,15 @@ class Batch:
         if not self.refused:
             self.retry_s = min(2 * self.retry_s, RETRY_MAX_S)
         self.refused = reason
+
+
+class Stored(NamedTuple):
+    """Runs of one batch that the stream was found to hold. newest: indices of the last of them."""
+
+    batch: Batch
+    runs: int
+    duplicates: int
+    newest: list[int]
 
 
 @dataclass(slots=True)
@@ -86,7 +102,7 @@ class InFlight:
 
     def next_number(self) -> int:
         """The reply number of the first frame of the next batch."""
-        return self._next << _INDEX_BITS
+        return self._next << INDEX_BITS
 
     def add(self, second: int, frames: bytes, offsets: NDArray[np.uint32]) -> Batch:
         """Take the frames of one drain call, built from `next_number()` on. offsets: (runs + 1,) bytes."""
@@ -100,17 +116,34 @@ class InFlight:
 
     def find(self, number: int) -> tuple[Batch, int] | None:
         """The batch and index of a reply number, None when it is not waited for (any more)."""
-        batch = self._batches.get(number >> _INDEX_BITS)
+        batch = self._batches.get(number >> INDEX_BITS)
         index = number & (FRAMES_MAX - 1)
         if batch is None or index >= len(batch.unacked) or not batch.unacked[index]:
             return None
         return batch, index
 
+    def cross_off(self, acks: Acks) -> Iterator[Stored]:
+        """Settle all that is acknowledged; numbers that nobody waits for are passed over."""
+        first = 0
+        while first < len(acks):
+            batch = self._batches.get(acks.batch(first))
+            if batch is None:
+                first = acks.skip_batch(first)
+                continue
+            first, runs, duplicates, newest = acks.cross_off(first, batch.unacked)
+            if runs:
+                self._settled(batch, runs)
+                yield Stored(batch, runs, duplicates, newest)
+
     def settle(self, batch: Batch, index: int) -> None:
-        """This run is acknowledged; a batch without open runs is forgotten."""
+        """This run, which was open, needs no more work."""
         batch.unacked[index] = 0
-        batch.left -= 1
-        self.runs -= 1
+        self._settled(batch, 1)
+
+    def _settled(self, batch: Batch, runs: int) -> None:
+        """A batch without open runs is forgotten."""
+        batch.left -= runs
+        self.runs -= runs
         if batch.left == 0:
             del self._batches[batch.number]
             self.size -= len(batch.frames)
