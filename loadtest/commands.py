@@ -10,7 +10,10 @@ from mainspring.engine.cli.lazy import LazyGroup
 class LoadTests(LazyGroup):
     """One command a part of the system."""
 
-    commands_at: ClassVar[dict[str, str]] = {"wheel": "mainspring.loadtest.wheel:wheel_command"}
+    commands_at: ClassVar[dict[str, str]] = {
+        "wheel": "mainspring.loadtest.wheel:wheel_command",
+        "publish": "mainspring.loadtest.publishing:publish_command",
+    }
 
 
 app = typer.Typer(
