@@ -22,7 +22,7 @@ from nats.js.errors import NotFoundError
 from mainspring.changelog_tailer import LOST, ChangeLogError, close, connect
 from mainspring.changelog_tailer.pruning import lags
 from mainspring.engine.clock import Clock
-from mainspring.engine.config import Settings
+from mainspring.engine.config import Settings, SettingsError
 from mainspring.engine.jobs.exporting import unfit_crons
 from mainspring.engine.live_cursors import live_readers
 from mainspring.engine.recovery import RecoveryPointDamaged
@@ -36,7 +36,7 @@ _TIMEOUT_S = 5.0
 _POSTGRES_NOW = "select extract(epoch from clock_timestamp())::float8"
 
 Dial = Callable[[Settings, str], AbstractAsyncContextManager[Client]]
-"""Opens a NATS connection for a purpose; raises an OSError that says why it cannot."""
+"""Opens a NATS connection for a purpose; raises an OSError or a SettingsError that says why it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ async def _examine_nats(settings: Settings, clock: Clock, dial: Dial) -> list[Fi
                 await _nats_clock(client, settings, clock),
                 *await _cursors(client, settings, clock),
             ]
-    except (NatsError, OSError) as error:
+    except (NatsError, OSError, SettingsError) as error:
         return [Finding("nats", False, _text(error), "mend nats_url or nats_creds, or start NATS with -js")]
 
 

@@ -153,7 +153,10 @@ class Node:
         if not self._broker.connected:
             return "NATS is away"
         silent_s = self._publisher.silent_s()
-        return f"no run was stored for {silent_s:.0f} s" if silent_s > SILENCE_MAX_S else ""
+        if silent_s <= SILENCE_MAX_S:
+            return ""
+        refused_for = self._publisher.refused_for
+        return f"no run was stored for {silent_s:.0f} s" + (f" ({refused_for})" if refused_for else "")
 
     async def _open_stream(self) -> tuple[float, KeyValue, RecoveryPoint | None]:
         """The stream's duplicate window, the bucket, and what it holds; waits until JetStream is ready."""

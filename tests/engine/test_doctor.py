@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+from pathlib import Path
 from typing import Any
 
 import nats as nats_py
@@ -94,6 +95,20 @@ def test_servers_that_are_away_are_wrong_and_hide_nothing_else(instance: str) ->
     ]
     assert "Connection refused" in found["postgres"]["says"]
     assert "Connection refused" in found["nats"]["says"]
+
+
+def test_credentials_that_cannot_be_any_are_wrong_and_hide_nothing_else(
+    database: str, nats_url: str, instance: str, tmp_path: Path
+) -> None:
+    asyncio.run(schema.init(database))
+    creds = tmp_path / "some.creds"
+    creds.write_text("no seed")
+    ended = doctor(database, nats_url, instance, "--nats-creds", str(creds))
+    found = by_name(ended)
+    assert ended.status == 3
+    assert found["postgres"]["good"]
+    assert not found["nats"]["good"]
+    assert str(creds) in found["nats"]["says"]
 
 
 def test_a_quarantined_job_is_named_with_its_reason(database: str, nats_url: str, instance: str) -> None:
