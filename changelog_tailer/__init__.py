@@ -9,7 +9,7 @@
 `mainspring.changelog_tailer.schema` makes the tables.
 """
 
-from mainspring.changelog_tailer.connection import LOST, close, connect, cursor_now
+from mainspring.changelog_tailer.connection import LOST, close, connect, costs_little, cursor_now
 from mainspring.changelog_tailer.copying import RowSink
 from mainspring.changelog_tailer.cursor import Cursor
 from mainspring.changelog_tailer.errors import (
@@ -68,6 +68,7 @@ __all__ = [
     "changes_between",
     "close",
     "connect",
+    "costs_little",
     "cursor_now",
     "load",
     "undo_since",

@@ -3,6 +3,9 @@
 import random
 
 FIRST_S = 0.05
+# A closed port answers at once and costs its machine next to nothing, so whoever waits for a server may look
+# this often: what it missed is read within seconds of the server being up.
+CHEAP_CAP_S = 2.0
 
 
 class Backoff:
@@ -22,8 +25,9 @@ class Backoff:
         """A try has succeeded."""
         self._next_s = min(FIRST_S, self._cap_s)
 
-    def failed(self) -> float:
-        """Seconds to wait now."""
-        wait_s = self._next_s * self._draw.uniform(0.5, 1.0)
+    def failed(self, *, cheap: bool = False) -> float:
+        """Seconds to wait now; at most CHEAP_CAP_S where trying again is `cheap`."""
+        longest_s = min(self._next_s, CHEAP_CAP_S) if cheap else self._next_s
+        wait_s = longest_s * self._draw.uniform(0.5, 1.0)
         self._next_s = min(self._next_s * 2, self._cap_s)
         return wait_s

@@ -11,7 +11,7 @@ from typing import Any
 
 import asyncpg
 
-from mainspring.changelog_tailer.address import servers_of
+from mainspring.changelog_tailer.address import Server, servers_of
 from mainspring.changelog_tailer.cursor import Cursor
 from mainspring.changelog_tailer.errors import SchemaMismatch, ServerRefused, Unreachable
 from mainspring.changelog_tailer.queries import query, schema_version
@@ -28,6 +28,12 @@ _SESSION = {
     "statement_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
 }
+
+# A pooler such as pgbouncer invents the process id that it tells its client, and knows few of our settings.
+_POOLER = (
+    "a connection pooler such as pgbouncer stands before the server, and LISTEN and the session's settings "
+    "would be lost in it; point postgres_dsn at the server itself"
+)
 
 # What a lost, frozen, restarting or refusing server can raise; all of it is cured by trying again.
 LOST = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
@@ -57,13 +63,37 @@ async def open_session(
     Raises Unreachable where none answers in time, ServerRefused, and what the server answers.
     """
     options: dict[str, Any] = {} if ssl_context is None else {"ssl": ssl_context}
-    try:
-        async with asyncio.timeout(timeout_s):
-            return await _dial(dsn, options)
-    except OSError as error:
-        where = ", ".join(servers_of(dsn))
-        cause = _in_words(error, timeout_s)
-        raise Unreachable(f"Postgres at {where} cannot be reached: {cause} (postgres_dsn)") from error
+    servers = servers_of(dsn)
+    failed: list[Exception] = []
+    for server in servers:
+        try:
+            async with asyncio.timeout(timeout_s / len(servers)):
+                return await _dial(dsn, server, options)
+        except (OSError, asyncpg.CannotConnectNowError, ServerRefused) as error:
+            failed.append(error)
+    raise _why_none(servers, failed, timeout_s / len(servers))
+
+
+def _why_none(servers: list[Server], failed: list[Exception], timeout_s: float) -> Exception:
+    """What to tell where no server would do: one that answered says more than one that is away."""
+    for error in failed:
+        if not isinstance(error, OSError):
+            return error
+    causes = [_in_words(error, timeout_s) for error in failed if isinstance(error, OSError)]
+    where = ", ".join(map(str, servers))
+    unreachable = Unreachable(
+        f"Postgres at {where} cannot be reached: {'; '.join(dict.fromkeys(causes))} (postgres_dsn)"
+    )
+    unreachable.refused = all(isinstance(error, ConnectionRefusedError) for error in failed)
+    unreachable.__cause__ = failed[-1]
+    return unreachable
+
+
+def costs_little(error: BaseException) -> bool:
+    """Whether the server can be asked again soon: its port was closed, or it said that it is starting."""
+    return isinstance(error, asyncpg.CannotConnectNowError) or (
+        isinstance(error, Unreachable) and error.refused
+    )
 
 
 def _in_words(error: OSError, timeout_s: float) -> str:
@@ -77,22 +107,35 @@ def _in_words(error: OSError, timeout_s: float) -> str:
     return re.sub(r"\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
 
 
-async def _dial(dsn: str, options: dict[str, Any]) -> asyncpg.Connection:
+async def _dial(dsn: str, server: Server, options: dict[str, Any]) -> asyncpg.Connection:
+    """One host at a time: where the driver tries several, one that is frozen uses up the time of all."""
     try:
         return await asyncpg.connect(
-            dsn, timeout=None, target_session_attrs="primary", server_settings=_SESSION, **options
+            dsn,
+            host=None if server.implied else server.host,
+            port=server.port,
+            timeout=None,
+            target_session_attrs="primary",
+            server_settings=_SESSION,
+            **options,
         )
     except asyncpg.TargetServerAttributeNotMatched as error:
         raise ServerRefused(
             "the server is in recovery and its snapshots leave out open transactions; "
             "point postgres_dsn at the primary"
         ) from error
+    except asyncpg.ProtocolViolationError as error:
+        if "startup parameter" not in str(error):
+            raise
+        raise ServerRefused(_POOLER) from error
 
 
 async def _require_readable(connection: asyncpg.Connection) -> None:
     async with asyncio.timeout(QUERY_TIMEOUT_S):
         server = await connection.fetchrow(query("server"))
     require_server(server)
+    if server["backend"] != connection.get_server_pid():
+        raise ServerRefused(_POOLER)
     if not server["has_schema"]:
         raise SchemaMismatch("the database has no schema mainspring; run `mainspring db init`")
     async with asyncio.timeout(QUERY_TIMEOUT_S):

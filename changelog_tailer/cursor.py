@@ -40,6 +40,11 @@ class Cursor:
         return self.system_identifier, self.timeline, self.database, self.log_table
 
     @property
+    def xmin(self) -> int:
+        """The first transaction id that was still open: the snapshot sees all before it."""
+        return int(self.snapshot.split(":")[0])
+
+    @property
     def xmax(self) -> int:
         """The first transaction id not yet assigned when the snapshot was taken."""
         return int(self.snapshot.split(":")[1])

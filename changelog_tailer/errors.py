@@ -6,7 +6,7 @@ class ChangeLogError(Exception):
 
 
 class ServerRefused(ChangeLogError):
-    """This server cannot be read from: too old, in recovery, or with an encoding other than UTF8."""
+    """This server cannot be read from: too old, in recovery, behind a pooler, or not in UTF8."""
 
 
 class SchemaMismatch(ChangeLogError):
@@ -22,4 +22,9 @@ class RowsCorrupt(ChangeLogError):
 
 
 class Unreachable(ConnectionError):
-    """No server answers at the address: an OSError, for trying again may cure it."""
+    """No server answers at the address: an OSError, for trying again may cure it.
+
+    refused: each port was closed, so that nobody waited and trying again costs little.
+    """
+
+    refused = False

@@ -44,11 +44,13 @@ async def changes_between(
 ) -> None:
     """Hand the changes that `upto` sees and `since` does not to `sink`, in the order of their seq.
 
-    `upto` must have been taken on this server before the call. Raises CursorVoid where it is of another log.
+    `upto` must have been taken on this server before the call. Raises CursorVoid where it is of another log,
+    and, after what is left has been handed over, where some of it was pruned.
     """
     require_continues(since, upto)
     if since.snapshot != upto.snapshot:
         await copy_rows(connection, _span_sql("changes", since, upto), sink, decoder)
+        await _require_unpruned(connection, since)
 
 
 async def undo_since(
@@ -57,11 +59,14 @@ async def undo_since(
     """Hand over what turns the jobs as `upto` sees them into those that `since` saw, one row a job.
 
     An OP_LOAD row is the definition before the job's first change, an OP_DELETE row a job that was not there.
-    Raises CursorVoid where the two are of different logs.
+    Raises CursorVoid where the two are of different logs, and, before anything is handed over, where some of
+    what lies between was pruned.
     """
     require_continues(since, upto)
     if since.snapshot != upto.snapshot:
+        await _require_unpruned(connection, since)
         await copy_rows(connection, _span_sql("undo", since, upto), sink, decoder)
+        await _require_unpruned(connection, since)
 
 
 async def log_end(connection: asyncpg.Connection, cursor: Cursor) -> LogEnd:
@@ -88,6 +93,17 @@ def require_continues(since: Cursor, upto: Cursor) -> None:
         raise CursorVoid(
             f"the server's transactions went back from {since.xmax} to {upto.xmax}; "
             "the jobs have to be loaded again"
+        )
+
+
+async def _require_unpruned(connection: asyncpg.Connection, since: Cursor) -> None:
+    """Asked after a reading, this holds for it: pruning goes on while others read."""
+    async with asyncio.timeout(QUERY_TIMEOUT_S):
+        before = await connection.fetchval(query("pruned_before"))
+    if since.xmin < before:
+        raise CursorVoid(
+            f"the change log was pruned up to transaction {before} and the cursor needs all from "
+            f"{since.xmin} on; the jobs have to be loaded again"
         )
 
 

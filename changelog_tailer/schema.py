@@ -18,7 +18,10 @@ COUNT_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What is in the schema: exact counts, and sizes in bytes with indexes; zero where there is none."""
+    """What is in the schema: exact counts, and sizes in bytes with indexes; zero where there is none.
+
+    pruned_before: the log may lack rows of transactions below it.
+    """
 
     version: int
     needed_version: int
@@ -31,6 +34,9 @@ class Status:
     newest_change_at: datetime | None = None
     jobs_bytes: int = 0
     changes_bytes: int = 0
+    pruned_before: int = 0
+    pruned_rows: int = 0
+    pruned_at: datetime | None = None
 
     @property
     def ready(self) -> bool:
@@ -89,5 +95,7 @@ async def status(dsn: str, **options: Any) -> Status:
             return Status(0, schema_version(), server["version_text"])
         async with asyncio.timeout(COUNT_TIMEOUT_S):
             found = await connection.fetchval(query("schema_version"))
-            counts = await connection.fetchrow(query("status"))
+            counts = dict(await connection.fetchrow(query("status")))
+            if found >= schema_version():
+                counts |= await connection.fetchrow(query("prunings"))
         return Status(found, schema_version(), server["version_text"], **counts)

@@ -9,7 +9,14 @@ import asyncpg
 import numpy as np
 
 from mainspring.changelog_tailer.backoff import Backoff
-from mainspring.changelog_tailer.connection import LOST, close, connect, cursor_now, open_session
+from mainspring.changelog_tailer.connection import (
+    LOST,
+    close,
+    connect,
+    costs_little,
+    cursor_now,
+    open_session,
+)
 from mainspring.changelog_tailer.cursor import Cursor
 from mainspring.changelog_tailer.errors import ChangeLogError, CursorVoid
 from mainspring.changelog_tailer.layout import ROW, Rows
@@ -181,7 +188,7 @@ class Tailer:
         if self.last_error is None:
             log.warning("change log not readable, trying again for ever: %s", _reason(error))
         self.last_error = _reason(error)
-        await asyncio.sleep(self._backoff.failed())
+        await asyncio.sleep(self._backoff.failed(cheap=costs_little(error)))
 
     async def _wait_for_news(self) -> None:
         if asyncio.get_running_loop().time() < self._awake_until:

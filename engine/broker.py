@@ -7,22 +7,22 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js.client import JetStreamContext
 from nats.js.errors import BucketNotFoundError
 from nats.js.kv import KeyValue
 
+from mainspring.engine.ack_filter import OnAcks
 from mainspring.engine.config import Settings, mask_address
-from mainspring.engine.frame_client import FrameClient
+from mainspring.engine.frame_client import FrameClient, LastingClient
+from mainspring.engine.nats_login import nats_login
+from mainspring.engine.reconnecting import FIRST_PAUSE_S, Reconnecting
 from mainspring.engine.stored import stored_ids
 from mainspring.engine.stream import RunStream
-from mainspring.engine.tls import nats_tls
 
 log = logging.getLogger(__name__)
 
-_RECONNECT_WAIT_S = 0.25
 _PING_INTERVAL_S = 5
 _REQUEST_TIMEOUT_S = 5.0
 _CLOSE_TIMEOUT_S = 2.0
@@ -30,8 +30,8 @@ _REMIND_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ack:
-    """What the broker answered to one run."""
+class Answered:
+    """What the broker answered to one run, as it came."""
 
     number: int
     data: bytes
@@ -44,11 +44,12 @@ class Broker:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._frames = FrameClient()
-        self._control = Client()
-        self._opened: list[Client] = []
+        self._control = LastingClient()
+        self._opened: list[LastingClient] = []
+        self._pace = {purpose: Reconnecting(settings.retry_cap_s) for purpose in ("control", "publish")}
         self._closing = False
         self.stream = RunStream(settings.instance, settings.catch_up_window_s)
-        self.inbox = ""
+        self.inbox = self._frames.inbox
         self.on_ready: Callable[[], None] = lambda: None
 
     @property
@@ -71,22 +72,39 @@ class Broker:
         for client, purpose in ((self._control, "control"), (self._frames, "publish")):
             await client.connect(**self._options(purpose))
             self._opened.append(client)
-        self.inbox = self._frames.new_inbox()
 
-    async def subscribe_acks(self, on_ack: Callable[[Ack], None]) -> None:
-        """Hand every answer to a frame of ours to `on_ack`."""
+    async def subscribe_acks(
+        self, on_acks: OnAcks, on_answer: Callable[[Answered], None], on_denied: Callable[[str], None]
+    ) -> None:
+        """Hand what stored a run to `on_acks`, many at a time, and every other answer to `on_answer`.
+
+        on_denied: is told, in small letters, of a subject that the login may not publish to.
+        """
         start = len(self.inbox) + 1
 
         async def answered(message: Msg) -> None:
             status = message.headers.get("Status") if message.headers else None
-            on_ack(Ack(int(message.subject[start:]), message.data, status))
+            on_answer(Answered(int(message.subject[start:]), message.data, status))
 
+        self._frames.on_acks, self._frames.on_denied = on_acks, on_denied
         await self._frames.subscribe(self.inbox + ".*", cb=answered, pending_bytes_limit=0)
         await self._frames.flush(timeout=5)
 
-    async def write(self, frames: bytes) -> bool:
-        """Write complete protocol frames; False, and nothing written, while disconnected."""
-        return await self._frames.write(frames)
+    def write(self, frames: bytes) -> bool:
+        """Write complete protocol frames; False, and nothing written, while disconnected.
+
+        Wait for `room` before the next write: nothing else bounds what is not yet sent.
+        """
+        return self._frames.write(frames)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether there is no need to wait for `room`."""
+        return self._frames.has_room
+
+    async def room(self) -> None:
+        """Wait until the socket has taken nearly all that was written, or the connection has ended."""
+        await self._frames.room()
 
     async def reconnect(self) -> None:
         """Give up the present connection: it takes frames and answers nothing."""
@@ -124,11 +142,11 @@ class Broker:
     def _options(self, purpose: str) -> dict[str, Any]:
         settings = self._settings
         options: dict[str, Any] = {
-            "servers": [url.strip() for url in settings.nats_url.split(",")],
             "name": f"{settings.instance} {purpose}",
             "allow_reconnect": True,
             "max_reconnect_attempts": -1,
-            "reconnect_time_wait": _RECONNECT_WAIT_S,
+            "reconnect_time_wait": FIRST_PAUSE_S,
+            "reconnect_to_server_handler": self._pace[purpose].next,
             "connect_timeout": 2,
             "ping_interval": _PING_INTERVAL_S,
             "max_outstanding_pings": 2,
@@ -137,11 +155,7 @@ class Broker:
             "disconnected_cb": self._disconnected(purpose),
             "reconnected_cb": self._reconnected(purpose),
         }
-        if settings.nats_creds:
-            options["user_credentials"] = str(settings.nats_creds)
-        if tls := nats_tls(settings):
-            options["tls"] = tls
-        return options
+        return options | nats_login(settings)
 
     def _disconnected(self, purpose: str) -> Callable[[], Awaitable[None]]:
         async def disconnected() -> None:
@@ -153,6 +167,7 @@ class Broker:
     def _reconnected(self, purpose: str) -> Callable[[], Awaitable[None]]:
         async def reconnected() -> None:
             log.info("NATS connection (%s) is back", purpose)
+            self._pace[purpose].connected()
             if purpose == "publish":
                 self.on_ready()
 

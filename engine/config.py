@@ -58,7 +58,9 @@ class Settings(BaseSettings):
         repr=False,
         description="NATS address, or several separated by commas: nats://user:password@host:port.",
     )
-    nats_creds: FilePath | None = Field(None, description="NATS credentials file (JWT and NKey seed).")
+    nats_creds: FilePath | None = Field(
+        None, description="NATS credentials file: a JWT and its NKey seed, or a seed alone."
+    )
     nats_tls_ca: FilePath | None = Field(None, description="CA certificates to verify NATS with.")
     nats_tls_cert: FilePath | None = Field(None, description="Client certificate for NATS.")
     nats_tls_key: FilePath | None = Field(None, description="Key of the client certificate for NATS.")

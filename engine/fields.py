@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 from mainspring.engine.instants import instant_of_epoch, read_duration, read_instant
@@ -25,6 +26,7 @@ CRON_CHARACTERS_MAX: Final = 256
 CATCH_UP: Final = ("all", "latest", "none")
 
 _ROUTE = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+){0,7}", re.ASCII)
+_ROUTE_MEND = "give 1 to 8 tokens of letters, digits, _ and - joined by dots, 128 characters at most"
 _DIGITS = re.compile(r"[0-9]+", re.ASCII)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 
@@ -60,6 +62,8 @@ def _string(value: object, mend: str) -> str:
 
 
 def _utf8_length(text: str) -> int:
+    if text.isascii():
+        return len(text)
     try:
         return len(text.encode())
     except UnicodeEncodeError:
@@ -77,10 +81,14 @@ def _key(value: object) -> str:
 
 
 def _route(value: object) -> str:
-    mend = "give 1 to 8 tokens of letters, digits, _ and - joined by dots, 128 characters at most"
-    route = _string(value, mend)
+    return _checked_route(_string(value, _ROUTE_MEND))
+
+
+@lru_cache(maxsize=4096)
+def _checked_route(route: str) -> str:
+    """Cached: a fleet shares its routes."""
     if len(route) > 128 or _ROUTE.fullmatch(route) is None:
-        raise ValueError(f"{shown(route)} cannot end a subject: {mend}")
+        raise ValueError(f"{shown(route)} cannot end a subject: {_ROUTE_MEND}")
     return route
 
 

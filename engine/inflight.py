@@ -1,17 +1,20 @@
 """Runs that were sent and are not yet acknowledged: decisions only, no I/O and no clock.
 
-A reply number is `batch << 12 | index`, so an acknowledgement finds its run by two look-ups and no object
-is kept per run. Time is monotonic seconds throughout.
+A reply number is `batch << INDEX_BITS | index`, so an acknowledgement finds its run by two look-ups and no
+object is kept per run. Acknowledgements come in bulk, and are crossed off a batch at a time. Time is
+monotonic seconds throughout.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-_INDEX_BITS = 12
-FRAMES_MAX = 1 << _INDEX_BITS
+from mainspring.engine.acks import INDEX_BITS, Acks
+
+FRAMES_MAX = 1 << INDEX_BITS
 
 RETRY_FIRST_S = 0.25
 RETRY_MAX_S = 5.0
@@ -47,7 +50,11 @@ class Batch:
         """The frames to send again, in order; the whole buffer where none is acknowledged."""
         if self.left == len(self.unacked):
             return self.frames
-        return b"".join(self.frame(index) for index, waiting in enumerate(self.unacked) if waiting)
+        return b"".join(map(self.frame, self.open()))
+
+    def open(self) -> list[int]:
+        """Indices of the runs that wait for an acknowledgement, in order."""
+        return [index for index, waiting in enumerate(self.unacked) if waiting]
 
     def sent(self, now: float) -> None:
         """The frames went to the socket; silence makes the next wait twice as long."""
@@ -66,6 +73,15 @@ class Batch:
         if not self.refused:
             self.retry_s = min(2 * self.retry_s, RETRY_MAX_S)
         self.refused = reason
+
+
+class Stored(NamedTuple):
+    """Runs of one batch that the stream was found to hold. newest: indices of the last of them."""
+
+    batch: Batch
+    runs: int
+    duplicates: int
+    newest: list[int]
 
 
 @dataclass(slots=True)
@@ -90,7 +106,7 @@ class InFlight:
 
     def next_number(self) -> int:
         """The least reply number that the first frame of the next batch may have."""
-        return self._next << _INDEX_BITS
+        return self._next << INDEX_BITS
 
     def add(
         self,
@@ -107,11 +123,11 @@ class InFlight:
         """
         if first < self.next_number() or first % FRAMES_MAX:
             raise ValueError(
-                f"reply number {first}: give {self.next_number()} or a multiple of 4096 above it"
+                f"reply number {first}: give {self.next_number()} or a multiple of {FRAMES_MAX} above it"
             )
         runs = len(offsets) - 1
         due_since = second if due_since is None else due_since
-        number = first >> _INDEX_BITS
+        number = first >> INDEX_BITS
         batch = Batch(number, second, due_since, frames, offsets, bytearray(b"\x01" * runs), runs)
         self._batches[batch.number] = batch
         self._next = batch.number + 1
@@ -121,17 +137,34 @@ class InFlight:
 
     def find(self, number: int) -> tuple[Batch, int] | None:
         """The batch and index of a reply number, None when it is not waited for (any more)."""
-        batch = self._batches.get(number >> _INDEX_BITS)
+        batch = self._batches.get(number >> INDEX_BITS)
         index = number & (FRAMES_MAX - 1)
         if batch is None or index >= len(batch.unacked) or not batch.unacked[index]:
             return None
         return batch, index
 
+    def cross_off(self, acks: Acks) -> Iterator[Stored]:
+        """Settle all that is acknowledged; numbers that nobody waits for are passed over."""
+        first = 0
+        while first < len(acks):
+            batch = self._batches.get(acks.batch(first))
+            if batch is None:
+                first = acks.skip_batch(first)
+                continue
+            first, runs, duplicates, newest = acks.cross_off(first, batch.unacked)
+            if runs:
+                self._settled(batch, runs)
+                yield Stored(batch, runs, duplicates, newest)
+
     def settle(self, batch: Batch, index: int) -> None:
-        """This run is acknowledged; a batch without open runs is forgotten."""
+        """This run, which was open, needs no more work."""
         batch.unacked[index] = 0
-        batch.left -= 1
-        self.runs -= 1
+        self._settled(batch, 1)
+
+    def _settled(self, batch: Batch, runs: int) -> None:
+        """A batch without open runs is forgotten."""
+        batch.left -= runs
+        self.runs -= runs
         if batch.left == 0:
             del self._batches[batch.number]
             self.size -= len(batch.frames)

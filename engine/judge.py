@@ -166,7 +166,12 @@ def _without_unknown_ops(rows: Rows) -> Rows:
     if known.all():
         return rows
     for row in rows.rows[~known]:
-        log.error("change log row %d (job %d) has an unknown op: left out", row["seq"], row["job_id"])
+        log.error(
+            "change log row %d (job %d) is left out: its op is unknown, or it has a null or a value that no "
+            "trigger of ours writes. Mend: write mainspring.jobs, never mainspring.job_changes",
+            row["seq"],
+            row["job_id"],
+        )
     return replace(rows, rows=rows.rows[known])
 
 

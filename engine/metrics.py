@@ -1,45 +1,63 @@
 """The node's Prometheus metrics. Every label value exists from the start, so that a rate is never a gap."""
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from importlib.metadata import version
+from itertools import accumulate
 
-import numpy as np
-from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
-from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from mainspring.wheel import FAULTS, SKIP_REASONS
 
 KINDS = ("interval", "cron", "once", "paused")
 OPS = ("insert", "update", "delete", "truncate")
-PUBLISH_ERRORS = ("timeout", "no_responders", "stream_full", "refused", "disconnected")
+PUBLISH_ERRORS = (
+    *("timeout", "no_responders", "stream_full", "no_space", "too_many", "too_large", "no_permission"),
+    *("refused", "disconnected"),
+)
 
 _LATENESS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 90, 300, 3600)
 _TICK_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
 
-class ArrayHistogram(Collector):
-    """A histogram that takes many values at once: to observe runs singly costs more than to publish them."""
+class BulkCounter(Collector):
+    """A counter without the library's lock: the event loop alone counts here, and reads."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self._name = name
+        self._text = text
+        self.count = 0
+
+    def inc(self, by: int = 1) -> None:
+        """Count."""
+        self.count += by
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """For the registry."""
+        yield CounterMetricFamily(self._name, self._text, value=self.count)
+
+
+class BulkHistogram(Collector):
+    """A histogram that takes one value many times: to observe runs singly costs more than to publish them."""
 
     def __init__(self, name: str, text: str, *, buckets: tuple[float, ...]) -> None:
         self._name = name
         self._text = text
-        self._edges = np.array(buckets, dtype=np.float64)
-        self._counts = np.zeros(len(buckets) + 1, dtype=np.int64)
+        self._edges = buckets
+        self._counts = [0] * (len(buckets) + 1)
         self._sum = 0.0
 
-    def observe(self, values: NDArray[np.float64]) -> None:
-        """Count values of shape (n,); each falls into the first bucket whose bound it does not exceed."""
-        places = np.searchsorted(self._edges, values, side="left")
-        self._counts += np.bincount(places, minlength=len(self._counts))
-        self._sum += float(values.sum())
+    def observe(self, value: float, times: int = 1) -> None:
+        """Count it, so many times, in the first bucket whose bound it does not exceed."""
+        self._counts[bisect_left(self._edges, value)] += times
+        self._sum += value * times
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
         """For the registry."""
-        bounds = [*map(str, self._edges.tolist()), "+Inf"]
-        below = np.cumsum(self._counts).tolist()
-        buckets = list(zip(bounds, map(float, below), strict=True))
+        bounds = [*(str(float(edge)) for edge in self._edges), "+Inf"]
+        buckets = list(zip(bounds, map(float, accumulate(self._counts)), strict=True))
         yield HistogramMetricFamily(self._name, self._text, buckets=buckets, sum_value=self._sum)
 
 
@@ -83,8 +101,8 @@ class Metrics:
 
     def _add_runs(self) -> None:
         self.due = self._counter("mainspring_runs_due", "Runs that came due")
-        self.acknowledged = self._counter("mainspring_runs_acknowledged", "Runs that JetStream acknowledged")
-        self.duplicate = self._counter(
+        self.acknowledged = BulkCounter("mainspring_runs_acknowledged", "Runs that JetStream acknowledged")
+        self.duplicate = BulkCounter(
             "mainspring_runs_duplicate", "Acknowledged runs that the stream had already"
         )
         self.skipped = self._counter(
@@ -97,10 +115,11 @@ class Metrics:
         self.publish_errors = self._counter(
             "mainspring_publish_errors", "Sendings without success, each sent again", "reason", PUBLISH_ERRORS
         )
-        self.lateness = ArrayHistogram(
+        self.lateness = BulkHistogram(
             "mainspring_lateness_seconds", "Acknowledged minus scheduled", buckets=_LATENESS_S
         )
-        self.registry.register(self.lateness)
+        for collector in (self.acknowledged, self.duplicate, self.lateness):
+            self.registry.register(collector)
         self.tick = Histogram(
             "mainspring_tick_duration_seconds",
             "Time to drain one second out of all shards",

@@ -10,7 +10,7 @@ from typing import Any
 from nats.errors import Error as NatsError
 from nats.js.kv import KeyValue
 
-from mainspring.changelog_tailer import LOST, ChangeLogError, Cursor, CursorVoid, close, connect
+from mainspring.changelog_tailer import LOST, ChangeLogError, Cursor, CursorVoid, close, connect, costs_little
 from mainspring.changelog_tailer.backoff import Backoff
 from mainspring.engine.acknowledged import Acknowledged
 from mainspring.engine.broker import Broker
@@ -153,7 +153,10 @@ class Node:
         if not self._broker.connected:
             return "NATS is away"
         silent_s = self._publisher.silent_s()
-        return f"no run was stored for {silent_s:.0f} s" if silent_s > SILENCE_MAX_S else ""
+        if silent_s <= SILENCE_MAX_S:
+            return ""
+        refused_for = self._publisher.refused_for
+        return f"no run was stored for {silent_s:.0f} s" + (f" ({refused_for})" if refused_for else "")
 
     async def _open_stream(self) -> tuple[float, KeyValue, RecoveryPoint | None]:
         """The stream's duplicate window, the bucket, and what it holds; waits until JetStream is ready."""
@@ -191,7 +194,7 @@ class Node:
             try:
                 return await self._load_once(watermark, since)
             except (*LOST, ChangeLogError) as error:
-                pause_s = backoff.failed()
+                pause_s = backoff.failed(cheap=costs_little(error))
                 log.warning(
                     "jobs not loaded (%s); trying again in %.1f s", str(error) or repr(error), pause_s
                 )

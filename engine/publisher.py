@@ -7,18 +7,20 @@ and not the memory. What is resent has the same id, so the stream stores it once
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import numpy as np
 from nats.errors import Error as NatsError
 
 from mainspring.engine.acknowledged import AcknowledgedRuns
-from mainspring.engine.answers import Answer, read_answer
-from mainspring.engine.broker import Ack, Broker
+from mainspring.engine.acks import Acks
+from mainspring.engine.answers import MENDS, Answer, read_answer
+from mainspring.engine.broker import Answered, Broker
 from mainspring.engine.clock import Clock
-from mainspring.engine.frame import message_bytes, run_id
-from mainspring.engine.inflight import RETRY_MAX_S, Batch, InFlight
+from mainspring.engine.denials import Denials
+from mainspring.engine.frame import message_bytes, run_id, subject
+from mainspring.engine.inflight import RETRY_MAX_S, Batch, InFlight, Stored
 from mainspring.engine.metrics import Metrics
 from mainspring.engine.stored import StreamUnreadable
 from mainspring.wheel import Frames
@@ -32,7 +34,11 @@ REACH_MARGIN_S = 15.0
 # Payloads may be 64 KiB each, so the number of runs alone does not bound the memory.
 IN_FLIGHT_BYTES_MAX = 64 * 1024**2
 
+# No frame that the wheel writes is longer, so a server that takes as much takes all.
+FRAME_BYTES_MAX = 69_632
+
 _RESEND_PERIOD_S = 0.25
+_REMIND_S = 30.0
 
 
 class BrokerClosed(Exception):
@@ -66,12 +72,13 @@ class Publisher:
         self._room = asyncio.Event()
         self._closing = False
         self._wake = asyncio.Event()
-        self._answered_at = clock.monotonic()
+        self._denials = Denials()
+        self._answered_at = self._stored_at = clock.monotonic()
         self._stream_missing = False
-        self._told = ""
+        self._refused_for = ""
+        self._told: dict[str, float] = {}
         self.acknowledged = AcknowledgedRuns()
-        self._unreported: list[float] = []
-        self._duplicates_reported = 0
+        metrics.in_flight.set_function(lambda: self._flying.runs)
 
     def __repr__(self) -> str:
         return f"Publisher({self._flying!r}, acknowledged={self.acknowledged.count})"
@@ -84,7 +91,7 @@ class Publisher:
     async def start(self) -> None:
         """Listen for acknowledgements; call once the broker is connected."""
         self._broker.on_ready = self._resend_all
-        await self._broker.subscribe_acks(self._on_ack)
+        await self._broker.subscribe_acks(self._on_acks, self._on_answer, self._on_denied)
 
     def next_number(self) -> int:
         """The reply number that the next submitted frames may begin with, or a multiple of 4096 above it."""
@@ -104,9 +111,10 @@ class Publisher:
             frames.offsets(),
             due_since=frames.due_since,
         )
-        self._metrics.in_flight.set(self._flying.runs)
         self._set_aside_too_large(batch)
-        await self._send_first(batch)
+        self._send_first(batch)
+        while not self._closing and not await self._room_soon():
+            pass
         while self._full() and not self._closing:
             self._room.clear()
             await self._room.wait()
@@ -117,10 +125,11 @@ class Publisher:
             raise BrokerClosed("the NATS server ended the connection for good; see the log for its reason")
         await self._leave_silent_connection()
         await self._mend_stream()
+        self._refuse_denied()
         await self._look_up([batch for batch in self._overdue() if self._beyond_reach(batch)])
         for batch in self._overdue():
-            if not self._beyond_reach(batch):
-                await self._send_again(batch)
+            if not self._beyond_reach(batch) and await self._room_soon():
+                self._send_again(batch)
 
     async def run(self) -> None:
         """Resend for ever."""
@@ -151,28 +160,46 @@ class Publisher:
 
     def silent_s(self) -> float:
         """For how long runs have waited with nothing stored; 0 while none waits."""
+        return self._waited_since(self._stored_at)
+
+    @property
+    def refused_for(self) -> str:
+        """Why the broker refuses runs, a reason of answers.py; empty while it stores them."""
+        return self._refused_for
+
+    def _waited_since(self, event: float) -> float:
         oldest = self._flying.oldest_sent_at()
-        return 0.0 if oldest is None else self._clock.monotonic() - max(oldest, self._answered_at)
+        return 0.0 if oldest is None else self._clock.monotonic() - max(oldest, event)
 
     def _full(self) -> bool:
         return self._flying.runs >= self._max_in_flight or self._flying.size >= IN_FLIGHT_BYTES_MAX
 
-    async def _send_first(self, batch: Batch) -> None:
+    async def _room_soon(self) -> bool:
+        """Whether the socket takes more, now or in a moment: it may be stuck, and has to be left then."""
+        if self._broker.has_room:
+            return True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_RESEND_PERIOD_S):
+                await self._broker.room()
+                return True
+        return False
+
+    def _send_first(self, batch: Batch) -> None:
         """What has been due for longer than the stream remembers may have been sent by another node, or an
         earlier one, at its second: it counts as sent then, so that it is looked up before anything is sent.
         """
         age_s = self._clock.now() - batch.due_since
         if age_s <= self._reach_s:
-            await self._send(batch)
+            self._send(batch)
             return
         batch.first_sent_at = self._clock.monotonic() - age_s
         self._wake.set()
 
-    async def _send(self, batch: Batch) -> None:
+    def _send(self, batch: Batch) -> None:
         if batch.left == 0:
             return
         now = self._clock.monotonic()  # before the write: the stream may know the ids from then on
-        if await self._broker.write(batch.unacknowledged()):
+        if self._broker.write(batch.unacknowledged()):
             batch.sent(now)
         else:
             batch.resend_at = math.inf  # until `_resend_all`, which every new connection calls
@@ -189,13 +216,13 @@ class Publisher:
     def _overdue(self) -> list[Batch]:
         return self._flying.overdue(self._clock.monotonic())
 
-    async def _send_again(self, batch: Batch) -> None:
+    def _send_again(self, batch: Batch) -> None:
         if batch.first_sent_at is not None and not batch.refused:
             if batch.last_sent_at > self._answered_at:
                 return  # nothing at all was answered since: more would only queue up behind it
             self._error("timeout")
         batch.refused = ""
-        await self._send(batch)
+        self._send(batch)
 
     async def _mend_stream(self) -> None:
         """Make the stream again where somebody deleted it; a broker that is not ready yet says the same."""
@@ -209,12 +236,14 @@ class Publisher:
 
     async def _leave_silent_connection(self) -> None:
         now = self._clock.monotonic()
-        oldest = self._flying.oldest_sent_at()
-        if oldest is None or not self._broker.connected:
+        if self._flying.oldest_sent_at() is None:
+            self._answered_at = self._stored_at = now
+            return
+        if not self._broker.connected:
             self._answered_at = now
             return
-        if self.silent_s() > SILENCE_MAX_S:
-            log.warning("no answer from the broker for %.0f s: reconnecting", self.silent_s())
+        if (silent_s := self._waited_since(self._answered_at)) > SILENCE_MAX_S:
+            log.warning("no answer from the broker for %.0f s: reconnecting", silent_s)
             self._answered_at = now
             await self._broker.reconnect()
 
@@ -223,7 +252,7 @@ class Publisher:
         return first is not None and self._clock.monotonic() - first > self._reach_s
 
     async def _look_up(self, batches: list[Batch]) -> None:
-        """Settle by reading the stream what may be older than its memory of ids; the rest is sent as new."""
+        """Settle by reading the stream what may be older than its memory of ids; the rest is new, and due."""
         if not batches or not self._broker.connected:
             return
         now = self._clock.monotonic()
@@ -238,64 +267,102 @@ class Publisher:
         for batch in batches:
             self._settle_stored(batch, stored)
             batch.first_sent_at = None
-            await self._send(batch)
+            batch.resend_at = now
 
     def _settle_stored(self, batch: Batch, stored: set[str]) -> None:
-        for index, waiting in enumerate(batch.unacked):
-            if waiting and run_id(batch.frame(index)) in stored:
+        for index in batch.open():
+            if run_id(batch.frame(index)) in stored:
                 self._settle(batch, index, duplicate=True)
 
     def _error(self, reason: str) -> None:
         self._metrics.publish_errors.labels(reason).inc()
 
-    def _on_ack(self, ack: Ack) -> None:
+    def _on_acks(self, acks: Acks) -> None:
         self._answered_at = self._clock.monotonic()
-        found = self._flying.find(ack.number)
+        for stored in self._flying.cross_off(acks):
+            self._note(stored)
+
+    def _on_answer(self, answered: Answered) -> None:
+        """Everything but the plain acknowledgements, which come in bulk."""
+        self._answered_at = self._clock.monotonic()
+        found = self._flying.find(answered.number)
         if found is None:
             return
         batch, index = found
-        answer = read_answer(ack.data, ack.status)
+        answer = read_answer(answered.data, answered.status)
         if answer.stored:
             self._settle(batch, index, duplicate=answer.duplicate)
         else:
             self._refused(batch, index, answer)
 
     def _settle(self, batch: Batch, index: int, *, duplicate: bool) -> None:
-        lateness = self._clock.now() - batch.due_since
         self._flying.settle(batch, index)
-        self._told = ""
-        self.acknowledged.note(batch, index, lateness, duplicate=duplicate)
-        if not self._unreported:
-            asyncio.get_running_loop().call_soon(self._report)
-        self._unreported.append(lateness)
-        self._on_settled(batch.second, 1)
+        self._note(Stored(batch, 1, int(duplicate), [index]))
+
+    def _on_denied(self, name: str) -> None:
+        self._answered_at = now = self._clock.monotonic()
+        if self._denials.note(name, now):
+            log.warning("this login may not publish to %s: give it the permission", name)
+        self._wake.set()
+
+    def _refuse_denied(self) -> None:
+        """The broker names the subject and no run: every open one of it is meant."""
+        if not (denied := self._denials.take()):
+            return
+        for batch in self._flying:
+            if batch.first_sent_at is not None:
+                self._refuse_denied_of(batch, denied)
+
+    def _refuse_denied_of(self, batch: Batch, denied: Mapping[str, bool]) -> None:
+        for index in batch.open():
+            never = denied.get(subject(batch.frame(index)).lower())
+            if never is None:
+                continue
+            self._error("no_permission")
+            if never:
+                self._set_aside(batch, index, "the login may not publish to its subject")
+            else:
+                batch.refuse("no_permission", self._clock.monotonic())
+
+    def _note(self, stored: Stored) -> None:
+        """Tell everybody who counts."""
+        batch, runs = stored.batch, stored.runs
+        lateness = self._clock.now() - batch.due_since
+        self._stored_at = self._clock.monotonic()
+        self._refused_for = ""
+        self.acknowledged.note(stored, lateness)
+        self._metrics.lateness.observe(lateness, runs)
+        self._metrics.acknowledged.inc(runs)
+        if stored.duplicates:
+            self._metrics.duplicate.inc(stored.duplicates)
+        self._on_settled(batch.second, runs)
         if not self._full():
             self._room.set()
-
-    def _report(self) -> None:
-        """Tell the metrics of all that was acknowledged in one turn of the loop."""
-        lateness = np.array(self._unreported)
-        self._unreported.clear()
-        self._metrics.lateness.observe(lateness)
-        self._metrics.acknowledged.inc(len(lateness))
-        self._metrics.duplicate.inc(self.acknowledged.duplicates - self._duplicates_reported)
-        self._duplicates_reported = self.acknowledged.duplicates
-        self._metrics.in_flight.set(self._flying.runs)
 
     def _refused(self, batch: Batch, index: int, answer: Answer) -> None:
         self._error(answer.reason)
         if answer.permanent:
             self._set_aside(batch, index, answer.text)
             return
-        if answer.reason != self._told:
-            self._told = answer.reason
-            log.warning("the broker refuses runs (%s); they are sent until it takes them", answer.text)
+        self._refused_for = answer.reason
+        self._tell(answer)
         self._stream_missing = self._stream_missing or answer.reason == "no_responders"
         batch.refuse(answer.reason, self._clock.monotonic())
+
+    def _tell(self, answer: Answer) -> None:
+        """Once in a while: where some runs are stored between those refused, each would be news."""
+        now = self._clock.monotonic()
+        if now - self._told.get(answer.reason, -math.inf) < _REMIND_S:
+            return
+        self._told[answer.reason] = now
+        mend = f". Mend: {MENDS[answer.reason]}" if answer.reason in MENDS else ""
+        log.warning("the broker refuses runs (%s); they are sent again%s", answer.text, mend)
 
     def _set_aside_too_large(self, batch: Batch) -> None:
         """A message over the server's limit would cost the connection, and with it every other run."""
         limit = self._broker.max_payload
+        if limit >= FRAME_BYTES_MAX:
+            return
         for index in np.flatnonzero(np.diff(batch.offsets) > limit).tolist():
             if (size := message_bytes(batch.frame(index))) > limit:
                 self._set_aside(
@@ -303,7 +370,9 @@ class Publisher:
                 )
 
     def _set_aside(self, batch: Batch, index: int, reason: str) -> None:
-        log.error("run %s is set aside, for it can never be stored: %s", run_id(batch.frame(index)), reason)
+        run = run_id(batch.frame(index))
+        job = run.partition("@")[0]
+        log.error("run %s of job %s is set aside, for it can never be stored: %s", run, job, reason)
         self._metrics.dead_letters.inc()
         self._flying.settle(batch, index)
         self._on_settled(batch.second, 1)

@@ -30,7 +30,7 @@ class RunStream:
     def __init__(self, instance: str, catch_up_window_s: int) -> None:
         self.name = instance.upper()
         self.subjects = f"{instance}.run.>"
-        self._window_min_s = catch_up_window_s + WINDOW_MARGIN_S
+        self.window_min_s = catch_up_window_s + WINDOW_MARGIN_S
 
     async def ensure(self, jetstream: JetStreamContext) -> float:
         """Create it, or judge the one that is there; gives its duplicate window, seconds.
@@ -41,12 +41,12 @@ class RunStream:
             config = (await jetstream.stream_info(self.name)).config
         except NotFoundError:
             config = await self._create(jetstream)
-        judge_stream(config, subjects=self.subjects, window_min_s=self._window_min_s)
+        judge_stream(config, subjects=self.subjects, window_min_s=self.window_min_s)
         return config.duplicate_window
 
     def config(self) -> StreamConfig:
         """What is created where there is none."""
-        window_s = max(DUPLICATE_WINDOW_S, self._window_min_s)
+        window_s = max(DUPLICATE_WINDOW_S, self.window_min_s)
         return StreamConfig(
             name=self.name,
             subjects=[self.subjects],
@@ -77,6 +77,13 @@ class RunStream:
 
 def judge_stream(config: StreamConfig, *, subjects: str, window_min_s: float) -> None:
     """Raise `StreamUnfit`, naming the setting and the mend, or warn."""
+    require_fit(config, subjects=subjects, window_min_s=window_min_s)
+    for weakness in weaknesses(config):
+        log.warning("stream %s: %s", config.name, weakness)
+
+
+def require_fit(config: StreamConfig, *, subjects: str, window_min_s: float) -> None:
+    """Raise `StreamUnfit` where runs could be stored twice or lost, naming the setting and the mend."""
     if config.duplicate_window < window_min_s:
         raise StreamUnfit(
             f"stream {config.name}: its duplicate window of {config.duplicate_window:.0f} s is under "
@@ -93,8 +100,6 @@ def judge_stream(config: StreamConfig, *, subjects: str, window_min_s: float) ->
             f"stream {config.name} does not take {subjects} (it takes {config.subjects}). "
             f"Mend: add the subject, or choose another `instance`"
         )
-    for weakness in _weaknesses(config):
-        log.warning("stream %s: %s", config.name, weakness)
 
 
 def covers(pattern: str, subjects: str) -> bool:
@@ -110,7 +115,8 @@ def covers(pattern: str, subjects: str) -> bool:
     return len(wide) == len(narrow)
 
 
-def _weaknesses(config: StreamConfig) -> list[str]:
+def weaknesses(config: StreamConfig) -> list[str]:
+    """What weakens the promise of a stream that is fit all the same."""
     found = []
     if config.storage != StorageType.FILE:
         found.append("memory storage: a broker restart loses the stored runs")

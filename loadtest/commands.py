@@ -13,6 +13,8 @@ class LoadTests(LazyGroup):
     commands_at: ClassVar[dict[str, str]] = {
         "wheel": "mainspring.loadtest.wheel:wheel_command",
         "ontime": "mainspring.loadtest.ontime:ontime_command",
+        "publish": "mainspring.loadtest.publishing:publish_command",
+        "changes": "mainspring.loadtest.changes:changes_command",
     }
 
 

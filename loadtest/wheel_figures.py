@@ -1,5 +1,6 @@
 """The figures of the wheel: their names, what they say, and both ways to print them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,18 +68,18 @@ FIGURES: Final = (
 )
 
 
-def as_json(figures: Figures) -> Figures:
+def as_json(figures: Figures, shown: Sequence[Figure] = FIGURES) -> Figures:
     """Every figure by name, None where it was not measured; six digits are more than the machine repeats."""
-    return {figure.name: _rounded(figures.get(figure.name)) for figure in FIGURES}
+    return {figure.name: _rounded(figures.get(figure.name)) for figure in shown}
 
 
-def as_table(figures: Figures) -> Table:
+def as_table(figures: Figures, shown: Sequence[Figure] = FIGURES) -> Table:
     """The figures that were measured, for people."""
     table = Table(box=None, pad_edge=False)
     table.add_column("figure")
     table.add_column("value", justify="right")
     table.add_column("is", style="dim")
-    for figure in FIGURES:
+    for figure in shown:
         if figure.name in figures:
             table.add_row(figure.name, _shown(figures[figure.name], figure.digits), figure.says)
     return table

@@ -5,6 +5,7 @@ select current_setting('server_version_num')::int as version,
        current_setting('server_version') as version_text,
        current_setting('server_encoding') as encoding,
        pg_is_in_recovery() as in_recovery,
+       pg_backend_pid() as backend,
        to_regclass('mainspring.schema_versions') is not null as has_schema
 
 -- name: identity
@@ -81,7 +82,64 @@ select (select count(*) from mainspring.jobs) as jobs,
        (select count(*) from mainspring.jobs where not enabled) as paused,
        (select count(*) from mainspring.job_changes) as changes,
        (select max(seq) from mainspring.job_changes) as last_seq,
-       (select changed_at from mainspring.job_changes order by seq limit 1) as oldest_change_at,
-       (select changed_at from mainspring.job_changes order by seq desc limit 1) as newest_change_at,
+       (select changed_at from mainspring.job_changes order by xid, seq limit 1) as oldest_change_at,
+       (select changed_at from mainspring.job_changes order by xid desc, seq desc limit 1) as newest_change_at,
        pg_total_relation_size('mainspring.jobs') as jobs_bytes,
        pg_total_relation_size('mainspring.job_changes') as changes_bytes
+
+-- name: prunings
+select before::text::bigint as pruned_before, rows_removed as pruned_rows, pruned_at from mainspring.prunings
+
+-- name: pruned_before
+select before::text::bigint from mainspring.prunings
+
+-- name: lock_pruning
+select pg_try_advisory_lock(7307226101126116)
+
+-- name: pruning_limits
+-- Nothing that ends later than this statement's snapshot: what is older can grow no more.
+select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_open,
+       clock_timestamp() - make_interval(secs => $1) as older_than
+
+-- name: keep_last_rows
+-- What pruning leaves of the rows that nobody needs: the last one of each job.
+create temporary table pruning_keeps as
+select distinct on (job_id) seq
+from mainspring.job_changes
+where xid < $1::text::xid8 and changed_at < $2
+order by job_id, seq desc
+
+-- name: index_kept_rows
+create unique index on pg_temp.pruning_keeps (seq);
+analyze pg_temp.pruning_keeps
+
+-- name: prune_some
+-- In the order of the index, from where the batch before ended. Marked in the same transaction.
+with candidates as (
+    select xid, seq from mainspring.job_changes
+    where (xid, seq) > ($1::text::xid8, $2) and xid < $3::text::xid8
+    order by xid, seq limit $5
+),
+removed as (
+    delete from mainspring.job_changes as old using candidates
+    where old.xid = candidates.xid and old.seq = candidates.seq and old.changed_at < $4
+      and not exists (select from pg_temp.pruning_keeps as kept where kept.seq = old.seq)
+    returning old.xid
+),
+marked as (
+    update mainspring.prunings
+    set before = greatest(before, ((select xid from removed order by xid desc limit 1)::text::bigint + 1)::text::xid8),
+        pruned_at = clock_timestamp(),
+        rows_removed = rows_removed + (select count(*) from removed)
+    where exists (select from removed)
+)
+select (select count(*) from removed) as removed,
+       (select count(*) from candidates) as looked_at,
+       last.xid::text::bigint as last_xid, last.seq as last_seq
+from (select xid, seq from candidates order by xid desc, seq desc limit 1) as last
+
+-- name: lag
+-- How much of the log a reader at this snapshot has not seen.
+select count(*) as rows, min(changed_at) as since
+from mainspring.job_changes
+where xid >= '{first_new}' or xid = any('{{{were_open}}}')

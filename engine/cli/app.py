@@ -23,6 +23,7 @@ class Commands(LazyGroup):
         "explain": f"{_HERE}.explain:explain_command",
         "tail": f"{_HERE}.tail:tail_command",
         "db": f"{_HERE}.db:app",
+        "doctor": f"{_HERE}.doctor:doctor_command",
         "config": f"{_HERE}.config:config_command",
         "loadtest": "mainspring.loadtest.commands:app",
     }

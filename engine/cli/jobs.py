@@ -1,5 +1,6 @@
 """`mainspring jobs`: one job at a time, by id or key, and the listing of many."""
 
+import json
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Any
@@ -7,16 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from mainspring.engine.cli.definition_flags import refuse, takes_definition, warn
-from mainspring.engine.cli.job_connection import job_connection
+from mainspring.engine.cli.job_connection import connection_to_jobs, job_connection
 from mainspring.engine.cli.job_table import JobTable
 from mainspring.engine.cli.job_text import job_json, job_lines, printable
 from mainspring.engine.cli.jobs_files import export_command, import_command
-from mainspring.engine.cli.options import POSTGRES, JsonOption, Target, run_async, takes_settings
+from mainspring.engine.cli.nats_connection import connected
+from mainspring.engine.cli.options import NATS, POSTGRES, JsonOption, Target, run_async, takes_settings
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.definition import Definition, DefinitionError, read_definition
 from mainspring.engine.fields import INT4_MAX
 from mainspring.engine.instants import iso_of_epoch, read_duration
 from mainspring.engine.jobs.store import Job, JobStore
+from mainspring.engine.jobs.triggering import Trigger, publish_trigger, trigger_of
 from mainspring.engine.jobs.upcoming import upcoming
 from mainspring.engine.jobs.warnings import warnings_of
 
@@ -163,6 +166,31 @@ def remove_command(target: Target, jobs: JobsArgument) -> None:
 
     for job_id in run_async(remove()):
         typer.echo(f"removed {job_id}")
+
+
+@app.command("trigger")
+@takes_settings(*POSTGRES, *NATS)
+def trigger_command(target: Target, job: JobArgument, as_json: JsonOption = False) -> None:
+    """Run a job now, whatever its schedule says; paused ones too.
+
+    The run has an id of its own and the type mainspring.trigger. The command ends when the stream holds it.
+
+    \b
+    mainspring jobs trigger web-1
+    mainspring jobs trigger 42 --json | jq -r .id
+    """
+
+    async def trigger() -> Trigger:
+        async with target.settings() as settings:
+            async with connection_to_jobs(settings) as connection:
+                found = await JobStore(connection).find(job)
+            message = trigger_of(found.definition, settings.instance, _now())
+            async with connected(settings, "trigger") as client:
+                await publish_trigger(client.jetstream(), message)
+        return message
+
+    done: Trigger = run_async(trigger())
+    typer.echo(json.dumps({"id": done.id, "subject": done.subject}) if as_json else f"triggered {done.id}")
 
 
 @app.command("show")

@@ -1,15 +1,15 @@
 """The connection of the commands that only look at NATS: it gives up soon and says why."""
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
 from mainspring.engine.config import Settings, mask_address
-from mainspring.engine.tls import nats_tls
+from mainspring.engine.nats_login import nats_login
 
 TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 1.0
@@ -23,10 +23,10 @@ class BrokerUnreachable(ConnectionError):
 @asynccontextmanager
 async def connected(settings: Settings, purpose: str) -> AsyncIterator[Client]:
     """A client for the length of a block; raises BrokerUnreachable within TIMEOUT_S."""
-    client, told, tls = Client(), _Told(), nats_tls(settings)
+    client, told, login = Client(), _Told(), nats_login(settings)
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            await _connect(client, settings, f"{settings.instance} {purpose}", tls, told)
+            await _connect(client, f"{settings.instance} {purpose}", login, told)
     except (NatsError, OSError) as error:
         raise BrokerUnreachable(_explain(settings, told.last or error)) from error
     try:
@@ -48,14 +48,10 @@ class _Told:
         self.last = error
 
 
-async def _connect(
-    client: Client, settings: Settings, name: str, tls: ssl.SSLContext | None, told: _Told
-) -> None:
+async def _connect(client: Client, name: str, login: dict[str, Any], told: _Told) -> None:
     await client.connect(
-        [server.strip() for server in settings.nats_url.split(",")],
+        **login,
         name=name,
-        user_credentials=None if settings.nats_creds is None else str(settings.nats_creds),
-        tls=tls,
         connect_timeout=2,
         reconnect_time_wait=_RETRY_WAIT_S,
         max_reconnect_attempts=1,

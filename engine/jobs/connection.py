@@ -18,7 +18,8 @@ async def prepare(connection: asyncpg.Connection) -> None:
     await connection.execute(
         "set timezone to 'UTC'; set datestyle to 'ISO'; set application_name to 'mainspring jobs'"
     )
-    # Postgres counts to the year 294276, Python to 9999: one such row must not end a listing.
+    # Postgres counts to the year 294276, Python to 9999: a row from before jobs_years_are_1_to_9999 must not
+    # end a listing.
     await connection.set_type_codec(
         "timestamptz", schema="pg_catalog", encoder=_encode, decoder=_decode, format="tuple"
     )

@@ -18,6 +18,8 @@ from mainspring.changelog_tailer.errors import Unreachable
         ("postgresql://[::1]/db", ["[::1]:5432"]),
         ("postgresql://u@/db?host=/run/pg&port=7", ["/run/pg"]),
         ("postgresql:///db?host=h&port=7", ["h:7"]),
+        ("postgresql:///db?host=h1,h2&port=7,8", ["h1:7", "h2:8"]),
+        ("postgresql://h1,h2:2/db?port=7", ["h1:7", "h2:2"]),
         ("postgresql:///db", ["localhost:5432"]),
     ],
 )
@@ -26,7 +28,7 @@ def test_the_servers_of_an_address_are_named_without_its_password(
 ) -> None:
     monkeypatch.delenv("PGHOST", raising=False)
     monkeypatch.delenv("PGPORT", raising=False)
-    assert servers_of(dsn) == servers
+    assert [str(server) for server in servers_of(dsn)] == servers
 
 
 @pytest.mark.parametrize(
@@ -41,12 +43,34 @@ def test_the_servers_of_an_address_are_named_without_its_password(
         "postgresql://h:٣/x",
         "postgresql://h:1,/x",
         "postgresql://h/x?s3cret",
+        "postgresql://h1,h2,h3/x?port=1,2",
     ],
 )
 def test_an_address_that_means_nothing_is_refused_and_not_repeated(dsn: str) -> None:
     with pytest.raises(ValueError, match=r"write|port|pairs") as refusal:
         servers_of(dsn)
     assert "s3cret" not in str(refusal.value)
+
+
+def test_an_unknown_sslmode_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ValueError, match="sslmode in postgres_dsn is none of disable, allow, prefer"):
+        servers_of("postgresql://h/x?sslmode=bogus")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("PGPORT", "http", "the variable PGPORT is no port: a number from 1 to 65535"),
+        ("PGPORT", "70000", "the variable PGPORT is no port: a number from 1 to 65535"),
+        ("PGSSLMODE", "bogus", "the variable PGSSLMODE is none of disable"),
+    ],
+)
+def test_a_bad_variable_that_the_driver_reads_is_refused_by_name(
+    variable: str, value: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ValueError, match=told):
+        servers_of("postgresql://h/x")
 
 
 async def test_a_name_that_nobody_knows_is_said_with_host_cause_and_setting() -> None:

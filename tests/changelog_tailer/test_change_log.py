@@ -103,11 +103,49 @@ async def test_ids_that_move_up_by_one_leave_the_log_true(writer: asyncpg.Connec
     await writer.execute("insert into mainspring.jobs (id, every_s) values (1, 10), (2, 20), (3, 30)")
     await writer.execute("alter table mainspring.jobs drop constraint jobs_pkey")
     await writer.execute("update mainspring.jobs set id = id + 1")
-    assert sorted((await log_of(writer))[3:]) == [
-        ("delete", 1, 10, None),
-        ("insert", 4, None, 30),
-        ("update", 2, 20, 10),
-        ("update", 3, 30, 20),
+    ends, starts = (await log_of(writer))[3:6], (await log_of(writer))[6:]
+    assert sorted(ends) == [("delete", 1, 10, None), ("delete", 2, 20, None), ("delete", 3, 30, None)]
+    assert sorted(starts) == [("insert", 2, None, 10), ("insert", 3, None, 20), ("insert", 4, None, 30)]
+
+
+USERS_TRIGGER = """
+create function users_trigger() returns trigger language plpgsql as $$ begin {body}; end $$;
+create trigger zz_users_trigger before update on mainspring.jobs for each row execute function users_trigger()
+"""
+
+
+async def test_a_job_that_another_trigger_keeps_from_moving_goes_on(writer: asyncpg.Connection) -> None:
+    await insert_jobs(writer, 1)
+    await writer.execute(USERS_TRIGGER.format(body="return null"))
+    await writer.execute("update mainspring.jobs set id = 9")
+    assert (await log_of(writer))[1:] == [("delete", 1, 60, None), ("insert", 1, None, 60)]
+
+
+async def test_an_id_that_another_trigger_changes_is_a_delete_and_an_insert(
+    writer: asyncpg.Connection,
+) -> None:
+    await insert_jobs(writer, 1)
+    await writer.execute(USERS_TRIGGER.format(body="new.id := 9; return new"))
+    await writer.execute("update mainspring.jobs set every_s = 5")
+    assert (await log_of(writer))[1:] == [("delete", 1, 60, None), ("insert", 9, None, 5)]
+
+
+async def test_an_id_set_to_itself_appends_nothing(writer: asyncpg.Connection) -> None:
+    await insert_jobs(writer, 2)
+    await writer.execute("update mainspring.jobs set id = id")
+    assert len(await log_of(writer)) == 2
+
+
+async def test_a_moved_job_that_is_moved_back_is_as_it_was(writer: asyncpg.Connection) -> None:
+    await insert_jobs(writer, 1)
+    async with writer.transaction():
+        await writer.execute("update mainspring.jobs set id = 9")
+        await writer.execute("update mainspring.jobs set id = 1, every_s = 5")
+    assert (await log_of(writer))[1:] == [
+        ("delete", 1, 60, None),
+        ("insert", 9, None, 60),
+        ("delete", 9, 60, None),
+        ("insert", 1, None, 5),
     ]
 
 

@@ -23,6 +23,37 @@ async def test_versions_count_up_from_one_without_a_hole() -> None:
     assert list(range(1, len(ALL_VERSIONS) + 1)) == ALL_VERSIONS
 
 
+@pytest.mark.parametrize("version", ALL_VERSIONS[1:-1])
+async def test_an_older_schema_is_upgraded_beside_a_writer_and_its_log_stays_whole(
+    database: str, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr(schema, "upgrades", lambda: upgrades()[:version])
+        older.setattr(schema, "schema_version", lambda: version)
+        assert await schema.init(database) == ALL_VERSIONS[:version]
+    writer = await asyncpg.connect(database)
+    await writer.execute("insert into mainspring.jobs (id, every_s) values (1, 1)")
+    snapshot = await writer.fetchval("select pg_current_snapshot()::text")
+    upgraded = asyncio.Event()
+
+    async def write() -> int:
+        writes = 0
+        while writes < 50 or not upgraded.is_set():
+            await writer.execute("update mainspring.jobs set every_s = every_s + 1 where id = 1")
+            writes += 1
+        return writes
+
+    writing = asyncio.create_task(write())
+    assert await schema.init(database) == ALL_VERSIONS[version:]
+    upgraded.set()
+    writes = await writing
+    reader = await connect(database)
+    replay, _ = await changes_since(reader, (await cursor_now(reader)).at(snapshot))
+    assert len(replay.seqs) == writes
+    await close(reader)
+    await close(writer)
+
+
 async def test_two_inits_at_once_apply_each_version_once(database: str) -> None:
     applied = await asyncio.gather(*(schema.init(database) for _ in range(4)))
     assert sorted(version for versions in applied for version in versions) == ALL_VERSIONS

@@ -427,3 +427,42 @@ async def test_a_row_written_by_hand_does_not_stop_the_tail(dsn: str) -> None:
         await execute(dsn, INSERT)
         await follower.wait_for_jobs(1)
         assert [op for op, _ in follower.replay.ops] == [255, 255, 255, 255, 1]
+
+
+BY_HAND = {
+    "a null for the definition": "('update', 1, null)",
+    "a null for the job": "('update', null, row(null, 60, null, null, 'UTC', null, null, null, null, null,"
+    " null, 'all', false, true, 'default', null))",
+    "a null for the route": "('update', 1, row(null, 60, null, null, 'UTC', null, null, null, null, null,"
+    " null, 'all', false, true, null, null))",
+    "a null for enabled": "('update', 1, row(null, 60, null, null, 'UTC', null, null, null, null, null,"
+    " null, 'all', false, null, 'default', null))",
+    "an interval below zero": "('update', 1, row(null, -5, null, null, 'UTC', null, null, null, null, null,"
+    " null, 'all', false, true, 'default', null))",
+    "a key that is too long": "('update', 1, row(repeat('k', 300), 60, null, null, 'UTC', null, null, null,"
+    " null, null, null, 'all', false, true, 'default', null))",
+    "an op of a later version": "('merge', 1, row(null, 60, null, null, 'UTC', null, null, null, null, null,"
+    " null, 'all', false, true, 'default', null))",
+}
+
+
+@pytest.mark.parametrize("row", BY_HAND.values(), ids=BY_HAND.keys())
+async def test_what_no_trigger_writes_changes_nothing_and_the_tail_goes_on(dsn: str, row: str) -> None:
+    await execute(dsn, INSERT)
+    async with following(dsn) as (_, follower, _task):
+        await execute(dsn, f"insert into mainspring.job_changes (op, job_id, after) values {row}")
+        await execute(dsn, INSERT)
+        await follower.wait(lambda: 2 in follower.replay.jobs)
+        assert [op for op, _ in follower.replay.ops] == [255, 1]
+
+
+async def test_a_definition_with_a_column_of_a_later_version_is_read(dsn: str) -> None:
+    async with following(dsn) as (tailer, follower, _):
+        await execute(dsn, "alter type mainspring.definition add attribute later text")
+        await execute(
+            dsn,
+            "insert into mainspring.job_changes (op, job_id, after) values ('insert', 9, row(null, 60, null,"
+            " null, 'UTC', null, null, null, null, null, null, 'all', false, true, 'default', null, 'new'))",
+        )
+        await follower.wait(lambda: 9 in follower.replay.jobs)
+        assert tailer.last_error is None

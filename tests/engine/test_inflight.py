@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from mainspring.engine.inflight import FRAMES_MAX, RETRY_MAX_S, SILENCE_FIRST_S, Batch, InFlight
+from mainspring.engine.acks import INDEX_BITS, Acks
+from mainspring.engine.inflight import FRAMES_MAX, RETRY_MAX_S, SILENCE_FIRST_S, Batch, InFlight, Stored
 
 
 def add(flying: InFlight, *frames: bytes, second: int = 7) -> Batch:
@@ -79,3 +80,22 @@ def test_numbers_may_leave_batches_out_but_never_come_twice() -> None:
     for first in (0, 5 * FRAMES_MAX, 6 * FRAMES_MAX + 1):
         with pytest.raises(ValueError, match=f"reply number {first}"):
             flying.add(first, 7, b"a", offsets)
+
+
+def acks_of(*numbers: int) -> Acks:
+    frames = b"".join(b'MSG in.%d 1 23\r\n{"stream":"S","seq":12}\r\n' % number for number in numbers)
+    acks = Acks(b"in")
+    assert acks.read(bytearray(frames), 0, len(frames)) == len(frames)
+    return acks
+
+
+def test_acknowledgements_in_bulk_settle_what_is_open_and_nothing_else() -> None:
+    flying = InFlight()
+    one, other = add(flying, b"a", b"b", b"c"), add(flying, b"dd", second=8)
+    unknown = 5 << INDEX_BITS
+    acks = acks_of(0, 2, unknown, unknown + 1, other.number << INDEX_BITS, 2, FRAMES_MAX - 1)
+    assert list(flying.cross_off(acks)) == [Stored(one, 2, 0, [0, 2]), Stored(other, 1, 0, [0])]
+    assert (flying.runs, flying.size, list(flying), one.open()) == (1, 3, [one], [1])
+    assert list(flying.cross_off(acks)) == []
+    assert list(flying.cross_off(acks_of(1))) == [Stored(one, 1, 0, [1])]
+    assert (flying.runs, flying.size, list(flying)) == (0, 0, [])

@@ -96,7 +96,7 @@ def test_a_log_row_with_an_unknown_op_changes_no_job_and_is_told(caplog: pytest.
     assert bench.wheel.next_due(1) == due
     assert bench.wheel.next_due(2) is not None
     assert len(bench.quarantine) == 0
-    assert "row 77 (job 1) has an unknown op" in caplog.text
+    assert "row 77 (job 1) is left out: its op is unknown" in caplog.text
 
 
 @pytest.mark.parametrize(

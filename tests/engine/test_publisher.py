@@ -1,130 +1,21 @@
 """The publisher against a real broker: every run is stored once, through every outage."""
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 
 import nats as nats_client
-import numpy as np
 import pytest
 from nats.js.api import DiscardPolicy, StreamConfig
-from numpy.typing import NDArray
+from publisher_bench import INSTANCES, Bench, bench_on, every_second
 from tcp_proxy import proxied
 
 from mainspring.engine.broker import Broker
 from mainspring.engine.clock import SystemClock
-from mainspring.engine.config import Settings, load_settings
+from mainspring.engine.config import load_settings
 from mainspring.engine.embedded import EmbeddedNats
-from mainspring.engine.metrics import Metrics
-from mainspring.engine.publisher import Publisher
 from mainspring.engine.stream import StreamUnfit, covers
-from mainspring.wheel import CATCH_UP_NONE, DEFINITION, KIND_INTERVAL, NEVER, OP_LOAD, Frames, Wheel, shard_of
-
-INSTANCES = count()
-
-
-@dataclass
-class Bench:
-    """A publisher on a stream of its own, and a wheel whose every job is due each second."""
-
-    broker: Broker
-    publisher: Publisher
-    metrics: Metrics
-    settings: Settings
-    start: int
-    wheel: Wheel
-    settled: Counter[int] = field(default_factory=Counter)
-
-    async def publish_second(self) -> int:
-        """Drain the next second into the publisher; gives how many runs it had."""
-        second, runs, complete = self.wheel.now + 1, 0, False
-        while not complete:
-            frames = Frames()
-            frames.reset(self.publisher.next_number())
-            complete = self.wheel.drain(second, second, frames)
-            runs += len(frames)
-            await self.publisher.submit(frames)
-        return runs
-
-    async def all_settled(self, runs: int, timeout_s: float = 30) -> None:
-        """Wait until so many runs are settled, with the resending loop at work."""
-        async with asyncio.timeout(timeout_s):
-            while self.settled.total() < runs:
-                await self.publisher.run_once()
-                await asyncio.sleep(0.02)
-
-    async def stored(self) -> int:
-        """Messages in the stream."""
-        client = await nats_client.connect(self.settings.nats_url)
-        info = await client.jetstream().stream_info(self.broker.stream.name)
-        await client.close()
-        return info.state.messages
-
-
-class LateClock(SystemClock):
-    """Wall time as it will be so many seconds from now."""
-
-    def __init__(self, late_s: float) -> None:
-        self._late_s = late_s
-
-    def now(self) -> float:
-        return super().now() + self._late_s
-
-
-async def bench_on(
-    url: str,
-    *,
-    jobs: int = 50,
-    reach_s: float = 100,
-    max_in_flight: int = 16_384,
-    deaf: bool = False,
-    beside: Bench | None = None,
-    late_s: float = 0,
-) -> Bench:
-    """A bench on a new instance, or on that of `beside` and from the same second on."""
-    instance = beside.settings.instance if beside else f"publisher{next(INSTANCES)}"
-    start = beside.start if beside else int(SystemClock().now())
-    settings = load_settings({"nats_url": url, "instance": instance})
-    broker = Broker(settings)
-    await broker.connect()
-    await broker.ensure_stream()
-    settled: Counter[int] = Counter()
-    metrics = Metrics()
-
-    def on_settled(second: int, runs: int) -> None:
-        settled[second] += runs
-
-    publisher = Publisher(
-        broker,
-        metrics,
-        LateClock(late_s),
-        max_in_flight=max_in_flight,
-        reach_s=reach_s,
-        on_settled=on_settled,
-    )
-    if not deaf:
-        await publisher.start()
-    wheel = Wheel(start, instance=settings.instance, reply_prefix=broker.inbox)
-    wheel.apply(every_second(wheel, jobs), b"")
-    return Bench(broker, publisher, metrics, settings, start, wheel, settled)
-
-
-def every_second(wheel: Wheel, jobs: int) -> NDArray[np.void]:
-    rows = np.zeros(jobs, dtype=DEFINITION)
-    rows["id"] = np.arange(1, jobs + 1)
-    rows["every_s"] = 1
-    rows["kind"] = KIND_INTERVAL
-    rows["op"] = OP_LOAD
-    rows["enabled"] = 1
-    rows["catch_up"] = CATCH_UP_NONE
-    rows["route"] = wheel.route("test.fast")
-    rows["run_at"] = rows["ends_at"] = NEVER
-    rows["starts_at"] = rows["boost_until"] = -(2**63)
-    rows["phase_s"] = rows["jitter_s"] = -1
-    return rows
+from mainspring.wheel import Frames, Wheel, shard_of
 
 
 @pytest.fixture
@@ -271,7 +162,7 @@ async def test_what_a_fault_had_lost_long_ago_is_looked_up_before_its_first_send
     nats_url: str,
 ) -> None:
     """Its second was long ago, though it is drained now: another node may have sent it then."""
-    bench = await bench_on(nats_url)
+    bench = await bench_on(nats_url, late_s=1000)
     other = await bench_on(nats_url, beside=bench)
     client = await nats_client.connect(nats_url)
     for _ in range(3):
@@ -285,12 +176,34 @@ async def test_what_a_fault_had_lost_long_ago_is_looked_up_before_its_first_send
         lost = Frames()
         bench.wheel.drain(bench.wheel.now + 1, bench.wheel.now + 1, lost)
     bench.wheel.sweep(shard_of(7))
-    bench.publisher._reach_s = 0.0
+    # Between the seconds that were lost and the one that brings them.
+    bench.publisher._reach_s = bench.publisher._clock.now() - (bench.start + 3.5)
     await bench.publish_second()
     await bench.all_settled(53)
     assert bench.publisher.acknowledged.duplicates == 3
     assert await bench.stored() == 200
     await client.close()
+
+
+async def test_lateness_counts_from_the_second_that_a_fault_had_lost_and_settlement_from_its_drain(
+    nats_url: str,
+) -> None:
+    bench = await bench_on(nats_url, jobs=10)
+    bench.wheel._inject("dropped", 7)
+    for _ in range(3):
+        bench.wheel.drain(bench.wheel.now + 1, bench.wheel.now + 1, Frames())
+    bench.wheel.sweep(shard_of(7))
+    lost, drained, before = bench.start + 1, bench.start + 4, SystemClock().now()
+    await bench.publish_second()
+    await bench.all_settled(13)
+    after = SystemClock().now()
+    assert bench.settled == {drained: 13}
+    last = bench.publisher.acknowledged.last()
+    assert len(last) == 13
+    for run in last:
+        since = drained if run.run_id.endswith(f"@{drained}") else lost
+        assert before - since <= run.lateness_s <= after - since
+    await bench.broker.aclose()
 
 
 async def test_a_run_over_the_servers_limit_is_set_aside_and_the_others_go_on(own_nats: EmbeddedNats) -> None:
@@ -355,6 +268,25 @@ async def test_a_connection_that_takes_nothing_more_is_left_and_its_runs_go_out_
             await bench.publish_second()
         await bench.all_settled(300, timeout_s=30)
         assert await bench.stored() == 300
+        await bench.broker.aclose()
+
+
+async def test_a_stop_does_not_wait_for_a_socket_that_takes_nothing_more(own_nats: EmbeddedNats) -> None:
+    async with proxied(own_nats.port) as proxy:
+        bench = await bench_on(own_nats.url.replace(str(own_nats.port), str(proxy.port)))
+        rows = every_second(bench.wheel, 50)
+        texts = b'"' + b"x" * 60_000 + b'"'
+        rows["data_len"] = len(texts)
+        bench.wheel.apply(rows, texts)
+        proxy.freeze()
+        submitting = asyncio.create_task(bench.publish_second())
+        while not submitting.done() and bench.broker.has_room:
+            await asyncio.sleep(0.01)
+        while submitting.done():
+            submitting = asyncio.create_task(bench.publish_second())
+            await asyncio.wait([submitting], timeout=0.5)
+        bench.publisher.stop_waiting()
+        await asyncio.wait_for(submitting, 5)
         await bench.broker.aclose()
 
 
