@@ -160,5 +160,8 @@ def test_clearing_beside_drains_leaves_a_right_wheel() -> None:
         over.set()
 
     together(take_both, clear_and_fill)
-    assert set(Counter(run for taker in takers for run in taker.runs).values()) == {1}
+    runs = Counter(run for taker in takers for run in taker.runs)
+    # Whoever drains may meet an empty wheel each time, so there may be none; after the last filling all are due.
+    assert max(runs.values(), default=1) == 1
     assert faults(wheel) == {}
+    assert sorted(drain(wheel)) == sorted((i, NOW + SECONDS + 1) for i in range(500))
