@@ -161,7 +161,7 @@ def test_clearing_beside_drains_leaves_a_right_wheel() -> None:
 
     together(take_both, clear_and_fill)
     runs = Counter(run for taker in takers for run in taker.runs)
-    # Whoever drains may meet an empty wheel each time, so there may be none; after the last filling all are due.
+    # Whoever drains may meet an empty wheel each time; after the last filling all are due.
     assert max(runs.values(), default=1) == 1
     assert faults(wheel) == {}
     assert sorted(drain(wheel)) == sorted((i, NOW + SECONDS + 1) for i in range(500))
