@@ -246,7 +246,7 @@ class WheelAgainstTwin(RuleBasedStateMachine):
 
 
 WheelAgainstTwin.TestCase.settings = settings(
-    max_examples=settings().max_examples * 3 // 2, stateful_step_count=30
+    max_examples=settings().max_examples * 2 // 3, stateful_step_count=30
 )
 test_wheel_against_twin = WheelAgainstTwin.TestCase
 
