@@ -35,7 +35,7 @@ from mainspring.changelog_tailer.layout import (
     ROW,
     Rows,
 )
-from mainspring.changelog_tailer.reading import changes_between, load, undo_since
+from mainspring.changelog_tailer.reading import changes_between, expected_jobs, load, undo_since
 from mainspring.changelog_tailer.rows import Decoder
 from mainspring.changelog_tailer.tailer import PageSink, Tailer
 
@@ -70,6 +70,7 @@ __all__ = [
     "connect",
     "costs_little",
     "cursor_now",
+    "expected_jobs",
     "load",
     "undo_since",
 ]

@@ -11,11 +11,22 @@ from dataclasses import dataclass
 import asyncpg
 
 from mainspring.changelog_tailer.connection import QUERY_TIMEOUT_S, cursor_now
+from mainspring.changelog_tailer.copy_stream import Table
 from mainspring.changelog_tailer.copying import RowSink, copy_rows
 from mainspring.changelog_tailer.cursor import Cursor
 from mainspring.changelog_tailer.errors import CursorVoid
 from mainspring.changelog_tailer.queries import query
 from mainspring.changelog_tailer.rows import Decoder
+
+# In the order in which rows.pxd names them.
+JOBS = Table(
+    "mainspring",
+    "jobs",
+    (
+        "id", "key", "every_s", "cron", "run_at", "tz", "phase_s", "jitter_s", "starts_at", "ends_at",
+        "boost_every_s", "boost_until", "catch_up", "first_run_soon", "enabled", "route", "payload",
+    ),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +38,12 @@ class LogEnd:
     flushed_lsn: int
 
 
+async def expected_jobs(connection: asyncpg.Connection) -> int:
+    """About how many jobs a load would give, by the server's own statistics; 0 where it has none."""
+    async with asyncio.timeout(QUERY_TIMEOUT_S):
+        return int(await connection.fetchval(query("expected_jobs")))
+
+
 async def load(connection: asyncpg.Connection, sink: RowSink, decoder: Decoder) -> Cursor:
     """Hand every job to `sink`, as OP_LOAD rows in no order; gives the cursor from which to tail.
 
@@ -34,7 +51,7 @@ async def load(connection: asyncpg.Connection, sink: RowSink, decoder: Decoder) 
     """
     await _execute(connection, "begin isolation level repeatable read read only")
     cursor = await cursor_now(connection)
-    await copy_rows(connection, query("jobs"), sink, decoder)
+    await copy_rows(connection, JOBS, sink, decoder)
     await _execute(connection, "commit")
     return cursor
 

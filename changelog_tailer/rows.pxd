@@ -14,6 +14,14 @@ cdef struct Row:            # field for field the dtype ROW
     uint32_t route, cron, key_at, key_len, data_at, data_len
     uint8_t op, enabled, first_run_soon, catch_up
 
+cdef enum Op:               # of a row, as in layout.py
+    OP_LOAD = 0
+    OP_INSERT = 1
+    OP_UPDATE = 2
+    OP_DELETE = 3
+    OP_TRUNCATE = 4
+    OP_UNKNOWN = 255
+
 cdef struct Field:
     const uint8_t* at
     int32_t length          # -1 = null

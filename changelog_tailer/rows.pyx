@@ -24,14 +24,6 @@ cdef int DATA_LEN_MAX = 65536
 cdef int CRON_LEN_MAX = 1024
 cdef int TZ_LEN_MAX = 256
 
-cdef enum Op:
-    OP_LOAD = 0
-    OP_INSERT = 1
-    OP_UPDATE = 2
-    OP_DELETE = 3
-    OP_TRUNCATE = 4
-    OP_UNKNOWN = 255
-
 cdef enum:
     CATCH_UP_UNKNOWN = 255
 

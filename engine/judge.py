@@ -11,39 +11,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mainspring.changelog_tailer import OP_DELETE as ROW_DELETE
-from mainspring.changelog_tailer import OP_INSERT as ROW_INSERT
-from mainspring.changelog_tailer import OP_LOAD as ROW_LOAD
-from mainspring.changelog_tailer import OP_TRUNCATE as ROW_TRUNCATE
-from mainspring.changelog_tailer import OP_UPDATE as ROW_UPDATE
-from mainspring.changelog_tailer import Rows
+from mainspring.changelog_tailer import OP_TRUNCATE, Rows
 from mainspring.engine.quarantine import Quarantine
-from mainspring.wheel import (
-    DEFINITION,
-    KIND_CRON,
-    KIND_INTERVAL,
-    KIND_ONCE,
-    NEVER,
-    OP_DELETE,
-    OP_INSERT,
-    OP_LOAD,
-    OP_UPDATE,
-    Wheel,
-)
+from mainspring.engine.verdicts import BAD, UNKNOWN_OP, judged
+from mainspring.wheel import NEVER, Wheel
 
 log = logging.getLogger(__name__)
 
-_OPS = {ROW_LOAD: OP_LOAD, ROW_INSERT: OP_INSERT, ROW_UPDATE: OP_UPDATE, ROW_DELETE: OP_DELETE}
-_KNOWN_OPS = (*_OPS, ROW_TRUNCATE)
-_SHARED = (
-    "seq", "run_at", "starts_at", "ends_at", "boost_until", "every_s", "phase_s", "jitter_s", "boost_every_s",
-    "key_at", "key_len", "data_at", "data_len", "enabled", "first_run_soon", "catch_up",
-)  # fmt: skip
-# What the table's constraints refuse may still stand in a log that somebody wrote into by hand.
+# For the reason alone: `verdicts` judges.
 _CATCH_UP_MAX = 2
 _KEY_MAX = 255
 _DATA_MAX = 65_536
-_BAD = -1
+_REFUSED = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,53 +52,30 @@ class Judge:
 
     def judge(self, rows: Rows) -> Batch:
         """The batch for these rows, in their order; bad definitions are quarantined."""
-        rows = _without_unknown_ops(rows)
-        source = rows.rows
-        definitions = np.zeros(len(source), dtype=DEFINITION)
-        definitions["id"] = source["job_id"]
-        for name in _SHARED:
-            definitions[name] = source[name]
-        definitions["op"] = _mapped_ops(source["op"])
-        definitions["kind"] = _kinds(source)
-        routes = self._routes.numbers(rows.routes)[source["route"]]
-        crons = self._crons.numbers(rows.crons)[source["cron"]]
-        self._set_bad_aside(rows, definitions, routes, crons)
-        definitions["route"] = np.maximum(routes, 0)
-        definitions["cron"] = np.maximum(crons, 0)
-        return Batch(definitions, rows.texts, source["changed_at"] / 1e6, source["op"])
+        definitions, verdicts, odd = self._judged(rows)
+        if odd and (unknown := verdicts == UNKNOWN_OP).any():
+            rows = _without(rows, unknown)
+            definitions, verdicts, odd = self._judged(rows)
+        if odd or len(self._quarantine):
+            self._note(rows, verdicts == BAD)
+        return Batch(definitions, rows.texts, rows.rows["changed_at"] / 1e6, rows.rows["op"])
 
-    def _set_bad_aside(
-        self,
-        rows: Rows,
-        definitions: NDArray[np.void],
-        routes: NDArray[np.int64],
-        crons: NDArray[np.int64],
-    ) -> None:
-        kinds, live = definitions["kind"], definitions["op"] != OP_DELETE
-        bad = live & (
-            (kinds == 0)
-            | ((kinds == KIND_CRON) & (crons == _BAD))
-            | (routes == _BAD)
-            | (definitions["catch_up"] > _CATCH_UP_MAX)
-            | (definitions["key_len"] > _KEY_MAX)
-            | (definitions["data_len"] > _DATA_MAX)
-            | (definitions["boost_every_s"] < 0)
-        )
-        if bad.any() or len(self._quarantine):
-            self._note(rows, bad)
-        definitions["op"][bad] = OP_DELETE
+    def _judged(self, rows: Rows) -> tuple[NDArray[np.void], NDArray[np.uint8], int]:
+        routes, crons = self._routes.numbers(rows.routes), self._crons.numbers(rows.crons)
+        return judged(rows.rows, routes, crons)
 
     def _note(self, rows: Rows, bad: NDArray[np.bool_]) -> None:
         """Quarantine and release by the last row of each job, for that is what holds afterwards."""
         start = 0
-        if len(truncates := np.flatnonzero(rows.rows["op"] == ROW_TRUNCATE)):
+        if len(truncates := np.flatnonzero(rows.rows["op"] == OP_TRUNCATE)):
             self._quarantine.clear()
             start = int(truncates[-1]) + 1
-        job_ids = rows.rows["job_id"][start:]
-        _, from_end = np.unique(job_ids[::-1], return_index=True)
-        for position in (start + len(job_ids) - 1 - from_end).tolist():
-            job_id = int(rows.rows["job_id"][position])
-            if bad[position]:
+        job_ids, bad = rows.rows["job_id"][start:], bad[start:]
+        # Of the others, most by far, nothing is to be noted, and a Python object for each would be dear.
+        concerned = start + np.flatnonzero(np.isin(job_ids, job_ids[bad]) | self._quarantine.among(job_ids))
+        last = {int(rows.rows["job_id"][position]): position for position in concerned.tolist()}
+        for job_id, position in last.items():
+            if bad[position - start]:
                 self._quarantine.add(job_id, self._reason(rows, position))
             else:
                 self._quarantine.release(job_id)
@@ -157,33 +113,16 @@ class _Interned:
             return self._intern(entry)
         except ValueError as error:
             self.errors[code] = str(error)
-            return _BAD
+            return _REFUSED
 
 
-def _without_unknown_ops(rows: Rows) -> Rows:
+def _without(rows: Rows, unknown: NDArray[np.bool_]) -> Rows:
     """A row that somebody wrote by hand, or a later version did: no definition of ours changes."""
-    known = np.isin(rows.rows["op"], _KNOWN_OPS)
-    if known.all():
-        return rows
-    for row in rows.rows[~known]:
+    for row in rows.rows[unknown]:
         log.error(
             "change log row %d (job %d) is left out: its op is unknown, or it has a null or a value that no "
             "trigger of ours writes. Mend: write mainspring.jobs, never mainspring.job_changes",
             row["seq"],
             row["job_id"],
         )
-    return replace(rows, rows=rows.rows[known])
-
-
-def _mapped_ops(ops: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    table = np.full(256, OP_DELETE, dtype=np.uint8)
-    for row_op, wheel_op in _OPS.items():
-        table[row_op] = wheel_op
-    return table[ops]
-
-
-def _kinds(rows: NDArray[np.void]) -> NDArray[np.uint8]:
-    """The schedule each row sets; 0 where it sets none."""
-    choices = [rows["every_s"] > 0, rows["cron"] != 0, rows["run_at"] != NEVER]
-    kinds: NDArray[np.uint8] = np.select(choices, [KIND_INTERVAL, KIND_CRON, KIND_ONCE]).astype(np.uint8)
-    return kinds
+    return replace(rows, rows=rows.rows[~unknown])

@@ -6,7 +6,6 @@ jobs arm at the first instant after the watermark, and the same changes then wai
 as their seconds come.
 """
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
@@ -20,17 +19,20 @@ from mainspring.changelog_tailer import (
     Decoder,
     Rows,
     changes_between,
+    expected_jobs,
     load,
     undo_since,
 )
 from mainspring.engine.judge import Batch, Judge
+from mainspring.engine.load_progress import LoadProgress
 from mainspring.engine.quarantine import Quarantine
+from mainspring.engine.threads import on_each_thread, on_thread
 from mainspring.wheel import OP_LOAD, Wheel
 from mainspring.wheel import Loader as Staged
 
 log = logging.getLogger(__name__)
 
-_PROGRESS_S = 3.0
+_FINISHING_THREADS = 2
 
 
 @dataclass(slots=True)
@@ -56,7 +58,6 @@ class Loader:
         self._quarantine = Quarantine()
         self._judge = Judge(wheel, self._quarantine)
         self._decoder = Decoder()
-        self._told_at = 0.0
 
     async def load(self, since: Cursor | None) -> Loaded:
         """Load the table; where `since` still means something, as it was then.
@@ -71,25 +72,26 @@ class Loader:
         return loaded
 
     async def _load_table(self) -> Cursor:
-        self._told_at = asyncio.get_running_loop().time()
-        with self._wheel.loader() as staged:
-            upto = await load(self._connection, self._stage(staged), self._decoder)
-            await self._on_thread(staged.finish)
+        with (
+            self._wheel.loader() as staged,
+            LoadProgress(await expected_jobs(self._connection)) as progress,
+        ):
+            upto = await load(self._connection, self._stage(staged, progress), self._decoder)
+            await on_each_thread(self._threads, _FINISHING_THREADS, staged.finish)
         return upto
 
-    def _stage(self, staged: Staged) -> Callable[[Rows], Awaitable[None]]:
-        rows_so_far = 0
-
-        async def stage(rows: Rows) -> None:
-            nonlocal rows_so_far
+    def _stage(self, staged: Staged, progress: LoadProgress) -> Callable[[Rows], Awaitable[None]]:
+        def stage(rows: Rows) -> None:
             batch = self._judge.judge(rows)
             # Of a job that is in quarantine there is nothing to load.
-            good = batch.definitions[batch.definitions["op"] == OP_LOAD]
-            await self._on_thread(staged.add, good, batch.texts)
-            rows_so_far += len(good)
-            self._tell(rows_so_far)
+            loads = batch.definitions["op"] == OP_LOAD
+            staged.add(batch.definitions if loads.all() else batch.definitions[loads], batch.texts)
 
-        return stage
+        async def stage_beside(rows: Rows) -> None:
+            await on_thread(self._threads, stage, rows)
+            progress.advance(len(rows))
+
+        return stage_beside
 
     async def _go_back(self, loaded: Loaded, since: Cursor) -> None:
         try:
@@ -110,13 +112,4 @@ class Loader:
 
     async def _apply(self, rows: Rows) -> None:
         batch = self._judge.judge(rows)
-        await self._on_thread(self._wheel.apply, batch.definitions, batch.texts)
-
-    async def _on_thread(self, call: Callable[..., object], *arguments: object) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
-
-    def _tell(self, jobs: int) -> None:
-        now = asyncio.get_running_loop().time()
-        if now - self._told_at > _PROGRESS_S:
-            self._told_at = now
-            log.info("loading: %d jobs so far", jobs)
+        await on_thread(self._threads, self._wheel.apply, batch.definitions, batch.texts)

@@ -3,7 +3,12 @@
 import logging
 from collections.abc import Iterator
 
+import numpy as np
+from numpy.typing import NDArray
+
 log = logging.getLogger(__name__)
+
+_FEW = 64
 
 
 class Quarantine:
@@ -17,6 +22,12 @@ class Quarantine:
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         return iter(sorted(self._reasons.items()))
+
+    def among(self, job_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these jobs are set aside, shape (n,)."""
+        if len(self._reasons) < _FEW:
+            return np.isin(job_ids, list(self._reasons))
+        return np.fromiter(map(self._reasons.__contains__, job_ids.tolist()), np.bool_, len(job_ids))
 
     def add(self, job_id: int, reason: str) -> None:
         """Set a job aside; told once for each new reason."""

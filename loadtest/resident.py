@@ -16,6 +16,12 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
 
 
+def peak_bytes() -> int:
+    """The most that has been there at any time."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("VmHWM:"))) * 1024
+
+
 def huge_bytes() -> int:
     """Those of them that lie on huge pages; 0 where the kernel does not tell."""
     try:
