@@ -91,8 +91,8 @@ class Ticker:
         """``stop``, and wait for the end. What was drained can still be taken."""
 
     def fileno(self) -> int:
-        """An eventfd, readable once there is something to look at: a piece, a wish for a permit, a step of the
-        clock, a refusal of memory, the end. -1 once closed.
+        """An eventfd, readable once there is something to look at: a piece, a wish for a permit, a step
+        of the clock, a refusal of memory, the end. -1 once closed.
         """
 
     def hear(self) -> None:
@@ -131,7 +131,8 @@ class Ticker:
     @property
     def waits_for(self) -> str:
         """What holds the thread up now: "clock", "permit", "room" (a buffer to be given back), "memory" (a
-        pause after an allocation failed), "gate", "step" (of the wall clock: see ``trust``). "" while it works.
+        pause after an allocation failed), "gate", "step" (of the wall clock: see ``trust``). "" while it
+        works.
         """
 
     @property

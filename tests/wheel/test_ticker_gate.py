@@ -1,8 +1,9 @@
 """What holds the tick thread back beside the clock: a gate, and a wall clock that has stepped."""
 
 import pytest
-from wheel.test_ticker_thread import LATE_S, NOW, Stage, ticking
 from wheel_rows import every
+
+from wheel.test_ticker_thread import LATE_S, NOW, Stage, ticking
 
 HOUR = 3600
 
