@@ -170,6 +170,12 @@ async def cursor_now(connection: asyncpg.Connection) -> Cursor:
     return Cursor(**row)
 
 
+async def server_time(connection: asyncpg.Connection) -> float:
+    """The server's wall time in epoch seconds."""
+    async with asyncio.timeout(QUERY_TIMEOUT_S):
+        return float(await connection.fetchval("select extract(epoch from clock_timestamp())::float8"))
+
+
 async def close(connection: asyncpg.Connection) -> None:
     """Close within CLOSE_TIMEOUT_S: a frozen server would hang the driver's own close."""
     try:

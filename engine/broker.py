@@ -1,27 +1,30 @@
 """The connections to NATS: one that publishes, one for everything else."""
 
 import asyncio
+import json
 import logging
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js.client import JetStreamContext
-from nats.js.errors import BucketNotFoundError
-from nats.js.kv import KeyValue
 
 from mainspring.engine.ack_filter import OnAcks
+from mainspring.engine.bucket import Bucket, open_bucket
 from mainspring.engine.config import Settings, mask_address
-from mainspring.engine.frame_client import FrameClient, LastingClient
+from mainspring.engine.frame_client import FrameClient, LastingClient, Permission
 from mainspring.engine.nats_login import nats_login
 from mainspring.engine.reconnecting import FIRST_PAUSE_S, Reconnecting
 from mainspring.engine.stored import stored_ids
 from mainspring.engine.stream import RunStream
 
 log = logging.getLogger(__name__)
+
+PURPOSES = ("control", "publish", "lease")
 
 _PING_INTERVAL_S = 5
 _REQUEST_TIMEOUT_S = 5.0
@@ -46,7 +49,7 @@ class Broker:
         self._frames = FrameClient()
         self._control = LastingClient()
         self._opened: list[LastingClient] = []
-        self._pace = {purpose: Reconnecting(settings.retry_cap_s) for purpose in ("control", "publish")}
+        self._pace = {purpose: Reconnecting(settings.retry_cap_s) for purpose in PURPOSES}
         self._closing = False
         self.stream = RunStream(settings.instance, settings.catch_up_window_s)
         self.inbox = self._frames.inbox
@@ -70,7 +73,7 @@ class Broker:
     async def connect(self) -> None:
         """Connect both; tries for ever, and tells why it has to."""
         for client, purpose in ((self._control, "control"), (self._frames, "publish")):
-            await client.connect(**self._options(purpose))
+            await client.connect(**self.options(purpose))
             self._opened.append(client)
 
     async def subscribe_acks(
@@ -91,7 +94,7 @@ class Broker:
         await self._frames.flush(timeout=5)
 
     def write(self, frames: bytes) -> bool:
-        """Write complete protocol frames; False, and nothing written, while disconnected.
+        """Write complete protocol frames; False, and nothing written, while disconnected or not permitted.
 
         Wait for `room` before the next write: nothing else bounds what is not yet sent.
         """
@@ -106,8 +109,12 @@ class Broker:
         """Wait until the socket has taken nearly all that was written, or the connection has ended."""
         await self._frames.room()
 
+    def publish_under(self, permission: Permission) -> None:
+        """Write frames only while it holds; call before `connect`."""
+        self._frames.permission = permission
+
     async def reconnect(self) -> None:
-        """Give up the present connection: it takes frames and answers nothing."""
+        """Give up the present connection, with what is not yet sent on it."""
         await self._frames.force_reconnect()
 
     async def stored_ids(self, since: float) -> set[str]:
@@ -118,13 +125,18 @@ class Broker:
         """The stream's duplicate window in seconds; see `RunStream.ensure`."""
         return await self.stream.ensure(self._jetstream())
 
-    async def bucket(self) -> KeyValue:
+    async def bucket(self) -> Bucket:
         """The KV bucket of the instance, made if it is missing."""
-        jetstream = self._jetstream()
+        return await open_bucket(self._jetstream(), self._settings.instance)
+
+    async def now(self) -> float:
+        """The broker's wall time, epoch seconds, at the time of its answer. Raises nats-py's errors."""
+        subject = f"$JS.API.STREAM.INFO.{self.stream.name}"
+        answer = json.loads((await self._control.request(subject, b"", timeout=_REQUEST_TIMEOUT_S)).data)
         try:
-            return await jetstream.key_value(self._settings.instance)
-        except BucketNotFoundError:
-            return await jetstream.create_key_value(bucket=self._settings.instance)
+            return datetime.fromisoformat(answer["ts"]).timestamp()
+        except (LookupError, ValueError) as error:
+            raise NatsError("the answer about the stream has no time") from error
 
     async def aclose(self) -> None:
         """Close both connections; what is still unsent is dropped."""
@@ -139,7 +151,8 @@ class Broker:
     def _jetstream(self) -> JetStreamContext:
         return self._control.jetstream(timeout=_REQUEST_TIMEOUT_S)
 
-    def _options(self, purpose: str) -> dict[str, Any]:
+    def options(self, purpose: str) -> dict[str, Any]:
+        """With what a connection for one of `PURPOSES` is made."""
         settings = self._settings
         options: dict[str, Any] = {
             "name": f"{settings.instance} {purpose}",

@@ -15,6 +15,10 @@ class Clock(Protocol):
         """Seconds that never step, for deadlines and durations."""
         ...
 
+    def boot(self) -> float:
+        """The same, and it goes on while the machine is suspended."""
+        ...
+
 
 class SystemClock:
     """The machine's clocks."""
@@ -24,3 +28,6 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def boot(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)

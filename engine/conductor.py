@@ -116,11 +116,12 @@ class Conductor:
     async def _hand_over(self, piece: Piece) -> None:
         second = piece.second
         self._settlement.begin(second, self._marks.cursor_at(piece.mark))
-        self._settlement.owe(second, len(piece))
-        self._count(piece)
-        await self._publisher.submit(piece)
+        if second > self._settlement.elsewhere:
+            self._settlement.owe(second, len(piece))
+            self._count(piece)
+            await self._publisher.submit(piece)
         if piece.whole:
-            self._settlement.drained(second)
+            self._settlement.drained(second, in_time=piece.late_s < LATE_S)
         self._ticker.give_back(piece)
 
     def _count(self, piece: Piece) -> None:
@@ -128,6 +129,7 @@ class Conductor:
         for reason, count in piece.skipped.items():
             self._metrics.skipped.labels(reason).inc(count)
             self._skipped[reason] += count
+        self._settlement.skip(piece.second, piece.skipped)
         if piece.whole:
             self._metrics.tick.observe(piece.took_s)
             self._metrics.tick_lateness.observe(piece.late_s)

@@ -12,21 +12,25 @@ pinned to the minor release that the tests of this surface were passed with:
   socket has taken all that was written, which a frozen peer never does, and would send what is still
   buffered (`_pending`) on the new connection, however old it is. Both must not be: what is still owed is the
   publisher's to decide.
+* The socket below is one of ours, so that a guard is asked right before each send, of what was written long
+  before as well. A websocket belongs to another library: there it is asked before each write alone.
 * `_process_err` gets what the server tells in an `-ERR` line, and `_process_op_err` begins to reconnect.
 """
 
 import asyncio
 import re
+import socket
 from asyncio import StreamReader, StreamReaderProtocol, StreamWriter
 from collections.abc import Callable
 from contextlib import suppress
 from ssl import SSLContext
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import ParseResult
 
 from nats.aio.client import Client
 from nats.aio.transport import TcpTransport
 from nats.errors import Error
+from typing_extensions import Buffer
 
 from mainspring.engine.ack_filter import AckFilter, OnAcks
 from mainspring.engine.acks import Acks
@@ -34,6 +38,37 @@ from mainspring.engine.acks import Acks
 # In small letters, as nats-py hands it over.
 _PERMISSIONS = "permissions violation"
 _DENIED = re.compile(r"'permissions violation for publish to \"([^\"]+)\"").match
+
+
+class Permission(Protocol):
+    """Whether frames may be sent. `term` changes whenever there was a time in which they might not."""
+
+    @property
+    def term(self) -> int: ...
+
+    def holds(self, term: int) -> bool:
+        """Whether they may now, and since that term without a break."""
+        ...
+
+
+class Always:
+    """Frames may always be sent."""
+
+    term = 0
+
+    def holds(self, term: int) -> bool:
+        return term == self.term
+
+
+class GuardedSocket(socket.socket):
+    """Sends nothing while `guard` says no: the connection then ends with an error."""
+
+    guard: Callable[[], bool] = staticmethod(lambda: True)
+
+    def send(self, data: Buffer, flags: int = 0, /) -> int:
+        if not self.guard():
+            raise ConnectionAbortedError("another node may be the active one: nothing more is sent here")
+        return super().send(data, flags)
 
 
 class LastingClient(Client):
@@ -74,29 +109,41 @@ class FrameClient(LastingClient):
     Acknowledgements that come to `<inbox>.<n>` are handed to `on_acks`, a chunk at a time; they hold until it
     returns. The inbox has to be subscribed to all the same, for every other answer comes there, and over a
     websocket the acknowledgements too.
+
+    permission: frames go out only while it holds, and a connection that has taken some under an earlier term
+    sends nothing at all any more.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self.permission: Permission = Always()
         self.inbox = self.new_inbox()
         self.on_acks: OnAcks = lambda _acks: None
         self._acks = Acks(self.inbox.encode())
 
     def write(self, frames: bytes) -> bool:
-        """Write complete protocol frames; False, and nothing written, while disconnected.
+        """Write complete protocol frames; False, and nothing written, while disconnected or not permitted.
 
         Wait for `room` before the next write: nothing else bounds what is not yet sent.
         """
-        if not self.is_connected or self._transport is None:
+        if not self.is_connected or self._transport is None or not self._permitted():
             return False
         self._transport.write(frames)
+        return True
+
+    def _permitted(self) -> bool:
+        term = self.permission.term
+        if not self.permission.holds(term):
+            return False
+        if isinstance(self._transport, FrameTransport):
+            return self._transport.sends_under(term)
         return True
 
     @property
     def has_room(self) -> bool:
         """Whether all that was written is on its way, so that there is no need to wait for `room`."""
-        socket = _socket_of(self._transport)
-        return socket is not None and not socket.is_closing() and not socket.get_write_buffer_size()
+        plain = _socket_of(self._transport)
+        return plain is not None and not plain.is_closing() and not plain.get_write_buffer_size()
 
     async def room(self) -> None:
         """Wait until the socket has taken nearly all that was written, or the connection has ended."""
@@ -109,23 +156,33 @@ class FrameClient(LastingClient):
 
     async def _connect_to_server(self, server: Any) -> None:
         if server.uri.scheme in ("nats", "tls"):
-            self._transport = FrameTransport(self._acks, self._hand_over)
+            self._transport = FrameTransport(self._acks, self._hand_over, self.permission)
         await super()._connect_to_server(server)
 
     async def _attempt_reconnect(self) -> None:
         self._pending: list[bytes] = []
         self._pending_data_size = 0
-        if (socket := _socket_of(self._transport)) is not None:
-            socket.abort()  # whatever the peer has not yet taken
+        if (plain := _socket_of(self._transport)) is not None:
+            plain.abort()  # whatever the peer has not yet taken
         await super()._attempt_reconnect()
 
 
 class FrameTransport(TcpTransport):
     """nats-py's transport, with an `AckFilter` on the socket and another on the TLS above it."""
 
-    def __init__(self, acks: Acks, on_acks: OnAcks) -> None:
+    def __init__(self, acks: Acks, on_acks: OnAcks, permission: Permission) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._acks, self._on_acks = acks, on_acks
+        self._acks, self._on_acks, self._permission = acks, on_acks, permission
+        self._term: int | None = None
+
+    def sends_under(self, term: int) -> bool:
+        """Note under which term the first frames come; False for those of a later one."""
+        if self._term is None:
+            self._term = term
+        return self._term == term
+
+    def _may_send(self) -> bool:
+        return self._term is None or self._permission.holds(self._term)
 
     def __bool__(self) -> bool:
         """nats-py makes one of its own in place of one that is false."""
@@ -135,8 +192,9 @@ class FrameTransport(TcpTransport):
         loop = asyncio.get_running_loop()
         reader, protocol, filtered = self._filtered(buffer_size)
         async with asyncio.timeout(connect_timeout):
-            socket, _ = await loop.create_connection(lambda: filtered, str(uri.hostname), int(uri.port or 0))
-        self._io_reader, self._io_writer = reader, StreamWriter(socket, protocol, reader, loop)
+            connected = await _dial(str(uri.hostname), int(uri.port or 0), self._may_send)
+            plain, _ = await loop.create_connection(lambda: filtered, sock=connected)
+        self._io_reader, self._io_writer = reader, StreamWriter(plain, protocol, reader, loop)
         self._bare_io_writer = self._io_writer  # below TLS: it would close the socket when it is collected
 
     async def connect_tls(
@@ -146,14 +204,34 @@ class FrameTransport(TcpTransport):
         name = uri if isinstance(uri, str) else uri.hostname
         reader, protocol, filtered = self._filtered(buffer_size)
         async with asyncio.timeout(connect_timeout):
-            socket: Any = await loop.start_tls(plain, filtered, ssl_context, server_hostname=name)
-        filtered.connection_made(socket)  # asyncio does not
-        self._io_reader, self._io_writer = reader, StreamWriter(socket, protocol, reader, loop)
+            secured: Any = await loop.start_tls(plain, filtered, ssl_context, server_hostname=name)
+        filtered.connection_made(secured)  # asyncio does not
+        self._io_reader, self._io_writer = reader, StreamWriter(secured, protocol, reader, loop)
 
     def _filtered(self, buffer_size: int) -> tuple[StreamReader, StreamReaderProtocol, AckFilter]:
         reader = StreamReader(limit=buffer_size)
         protocol = StreamReaderProtocol(reader)
         return reader, protocol, AckFilter(protocol, self._acks, self._on_acks)
+
+
+async def _dial(host: str, port: int, guard: Callable[[], bool]) -> GuardedSocket:
+    """A connected socket, to the first address of the host that takes one."""
+    loop = asyncio.get_running_loop()
+    failed: OSError | None = None
+    for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        made = GuardedSocket(family, kind, protocol)
+        made.guard = guard
+        made.setblocking(False)
+        try:
+            await loop.sock_connect(made, address)
+        except BaseException as error:
+            made.close()
+            if not isinstance(error, OSError) or isinstance(error, TimeoutError):
+                raise
+            failed = error
+        else:
+            return made
+    raise failed or OSError(f"{host} has no address")
 
 
 def _socket_of(transport: Any) -> Any:

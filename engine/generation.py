@@ -5,20 +5,27 @@ When the cursor of the change log turns out void, the node ends this generation 
 
 import asyncio
 import logging
+from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any
+from typing import Any, Final
 
-from mainspring.changelog_tailer import Cursor, CursorVoid, Rows, Tailer
+import asyncpg
+
+from mainspring.changelog_tailer import Cursor, CursorVoid, Rows, Tailer, connect
 from mainspring.engine.applier import Applier
+from mainspring.engine.bucket import Bucket
 from mainspring.engine.changes import ChangeQueue
 from mainspring.engine.clock import Clock
+from mainspring.engine.clock_guard import ClockGuard
 from mainspring.engine.conductor import LATE_S, Conductor
 from mainspring.engine.inflight import FRAMES_MAX
 from mainspring.engine.loading import Loaded
 from mainspring.engine.metrics import Metrics
 from mainspring.engine.publisher import Publisher
+from mainspring.engine.recovery import RecoveryPoint
 from mainspring.engine.settlement import Settlement
-from mainspring.engine.stopping import run_beside
+from mainspring.engine.standby import Follower
+from mainspring.engine.stopping import run_beside, unless_stopped
 from mainspring.engine.watchdog import Watchdog
 from mainspring.wheel import ManualClock, Ticker
 
@@ -27,6 +34,7 @@ log = logging.getLogger(__name__)
 # How long a late tick waits for the change log: a lost Postgres never stops the firing.
 REFRESH_TIMEOUT_S = 3.0
 _REFRESH_LOOK_S = 0.02
+NO_GATE: Final = 2**63 - 1
 
 
 class Generation:
@@ -41,20 +49,28 @@ class Generation:
         clock: Clock,
         metrics: Metrics,
         threads: Executor,
+        bucket: Bucket,
+        guard: ClockGuard,
+        window_s: float,
         watchdog_period_s: float,
         tailer_options: dict[str, Any],
     ) -> None:
         self.wheel = loaded.wheel
+        self._decoder = loaded.decoder
+        self._guard = guard
+        self._window_s = window_s
+        self._bucket = bucket
+        self._tailer_options = tailer_options
+        self._following: Callable[[RecoveryPoint], None] | None = None
+        self._turned = asyncio.Event()
         self.quarantine = loaded.quarantine
         self._judge = loaded.judge
         self._changes = ChangeQueue(loaded.cursor)
         self._changes.preload(loaded.owed_changes, loaded.tail_from)
-        self.tailer = Tailer(
-            cursor=loaded.tail_from, sink=self._take, decoder=loaded.decoder, **tailer_options
-        )
+        self.tailer = self._new_tailer(loaded.tail_from)
         applier = Applier(self.wheel, self.quarantine, metrics, threads)
         applier.count_jobs()
-        ticker = Ticker(
+        self._ticker = ticker = Ticker(
             self.wheel,
             late_after_s=LATE_S,
             first=publisher.next_number(),
@@ -76,20 +92,76 @@ class Generation:
         self._watchdog = Watchdog(self.wheel, metrics, threads, period_s=watchdog_period_s)
 
     async def run(self) -> None:
-        """Until `stop`. Raises `CursorVoid` when the jobs have to be loaded again, and any loop's error.
+        """Until `stop`. Raises `CursorVoid` and `ClockWentBack` when the jobs have to be loaded again, and
+        any loop's error.
 
         What the ticker has drained is out of the wheel: it all goes to the publisher before this returns.
         """
-        await run_beside(self._conductor.run(), self._tail(), self._watchdog.run())
+        watching = self._guard.watch(self._ticker, lambda: self.wheel.now, window_s=self._window_s)
+        await run_beside(self._conductor.run(), self._tail(), self._watchdog.run(), watching)
         if self._void is not None:
             raise self._void
 
     async def _tail(self) -> None:
         try:
-            await self.tailer.run()
+            while True:
+                self._turned.clear()
+                await unless_stopped(self._read_on(), self._turned)
         except CursorVoid as void:
             self._void = void
             self._conductor.stop()
+
+    async def _read_on(self) -> None:
+        """The whole log where this node leads; what the leading one has applied where it follows."""
+        if self._following is None:
+            await self.tailer.run()
+        else:
+            await self._follower(self._following).run()
+
+    # ------------------------------------------------------------------------------ leading, following
+
+    def lead(self) -> None:
+        """Drain each second as it begins, and read the log to its end."""
+        if self._following is not None:
+            self.tailer = self._new_tailer(self._read_upto)
+            self._following = None
+            self._turned.set()
+        self._ticker.gate = NO_GATE
+
+    def follow(self, arrive: Callable[[RecoveryPoint], None]) -> None:
+        """Drain up to where another node is, and apply what that has applied: `arrive` is told of it, and
+        opens the gate.
+        """
+        self._following = arrive
+        self._ticker.gate = self.wheel.now
+        self._turned.set()
+
+    def open_gate(self, second: int) -> None:
+        """Let the seconds up to this one be drained."""
+        if self._following is not None:
+            self._ticker.gate = max(self._ticker.gate, second)
+
+    def _new_tailer(self, cursor: Cursor) -> Tailer:
+        self._read_upto = cursor
+        return Tailer(cursor=cursor, sink=self._take, decoder=self._decoder, **self._tailer_options)
+
+    def _follower(self, arrive: Callable[[RecoveryPoint], None]) -> Follower:
+        async def connect_to_log() -> asyncpg.Connection:
+            return await connect(self._tailer_options["dsn"], ssl_context=self._tailer_options["ssl_context"])
+
+        return Follower(
+            self._bucket,
+            connect_to_log,
+            self._decoder,
+            self._read_upto,
+            sink=self._take_followed,
+            arrive=arrive,
+        )
+
+    async def _take_followed(self, rows: Rows, cursor: Cursor, upto: int) -> None:
+        if self._changes.full:  # its rows wait for the seconds before them
+            self.open_gate(min(upto, self._changes.newest - 1))
+        await self._take(rows, cursor)
 
     def stop(self) -> None:
         """End `run` after what is being drained."""
@@ -101,12 +173,13 @@ class Generation:
 
     async def _take(self, rows: Rows, cursor: Cursor) -> None:
         await self._changes.put(self._judge.judge(rows), cursor)
+        self._read_upto = cursor
 
     async def _read_changes(self) -> None:
         """Wait for a reading of the log that began after this call, unless the log cannot be read now."""
         loop = asyncio.get_running_loop()
         called_at = loop.time()
-        if self.tailer.last_error is not None:
+        if self._following is not None or self.tailer.last_error is not None:
             return
         self.tailer.wake()
         while loop.time() - called_at < REFRESH_TIMEOUT_S:

@@ -161,6 +161,12 @@ class InFlight:
         batch.unacked[index] = 0
         self._settled(batch, 1)
 
+    def drop(self, batch: Batch) -> int:
+        """Forget the batch, whatever is open of it: gives how many runs that was."""
+        left = batch.left
+        self._settled(batch, left)
+        return left
+
     def _settled(self, batch: Batch, runs: int) -> None:
         """A batch without open runs is forgotten."""
         batch.left -= runs

@@ -98,6 +98,9 @@ class Metrics:
             "mainspring_watermark_timestamp_seconds",
             "The newest second that is settled, as are all before it",
         )
+        self.behind = self._gauge(
+            "mainspring_behind_seconds", "By how much the seconds are drained late; 0 when they are on time"
+        )
 
     def _add_runs(self) -> None:
         self.due = self._counter("mainspring_runs_due", "Runs that came due")

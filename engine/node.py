@@ -3,20 +3,25 @@
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from nats.errors import Error as NatsError
-from nats.js.kv import KeyValue
 
 from mainspring.changelog_tailer import LOST, ChangeLogError, Cursor, CursorVoid, close, connect, costs_little
 from mainspring.changelog_tailer.backoff import Backoff
+from mainspring.changelog_tailer.connection import server_time, session
 from mainspring.engine.acknowledged import Acknowledged
 from mainspring.engine.broker import Broker
+from mainspring.engine.bucket import Bucket
 from mainspring.engine.clock import Clock, SystemClock
+from mainspring.engine.clock_guard import AGREES_S, ClockGuard, ClockWentBack
 from mainspring.engine.config import Settings
+from mainspring.engine.gaps import NOT_COUNTED, Gap
 from mainspring.engine.generation import Generation
+from mainspring.engine.handover import Handover
+from mainspring.engine.lease import Lease
 from mainspring.engine.loading import Loaded, Loader
 from mainspring.engine.metrics import Metrics
 from mainspring.engine.publisher import REACH_MARGIN_S, SILENCE_MAX_S, Publisher
@@ -33,6 +38,8 @@ log = logging.getLogger(__name__)
 _THREADS = 2
 # No run is owed for longer than this, whatever its catch-up policy, so no older second is worked through.
 OWED_MAX_S = 24 * 3600
+_LOADED = "loaded"
+_LOOK_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,7 @@ class NodeStatus:
     """What the node looks like now. recent: acknowledged runs, newest last. behind_s: of the watermark."""
 
     ready: bool = False
+    active: bool = False
     jobs: int = 0
     acknowledged: int = 0
     duplicates: int = 0
@@ -57,22 +65,32 @@ class NodeStatus:
 class Node:
     """`start`, then `run_until`, then `aclose`; each once, `aclose` whatever happened before.
 
-    resume: go on from the recovery point; without it the first second is the present one.
+    resume: go on from the recovery point; without it the first second is the present one. lease: publish only
+    while no other node of the instance does; without it this one publishes regardless.
     """
 
-    def __init__(self, settings: Settings, clock: Clock | None = None, *, resume: bool = True) -> None:
+    def __init__(
+        self, settings: Settings, clock: Clock | None = None, *, resume: bool = True, lease: bool = True
+    ) -> None:
         self._settings = settings
         self._resume = resume
         self._clock = clock or SystemClock()
         self._metrics = Metrics()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="wheel")
         self._broker = Broker(settings)
+        self._guard = ClockGuard(self._clock, {"Postgres": self._postgres_now, "NATS": self._broker.now})
+        self._lease = (
+            Lease(self._broker.options("lease"), bucket=settings.instance, clock=self._clock)
+            if lease
+            else None
+        )
         self._web = Web(self._metrics, self._why_not_ready, host=settings.http_host, port=settings.http_port)
         self._phase = "starting"
         self._publisher: Publisher | None = None
         self._settlement: Settlement[Cursor] | None = None
         self._generation: Generation | None = None
         self._recovery: RecoveryWriter | None = None
+        self._handover: Handover | None = None
 
     @property
     def url(self) -> str:
@@ -86,33 +104,48 @@ class Node:
         """
         await self._web.start()
         self._phase = "connecting to NATS"
+        if self._lease is not None:
+            self._broker.publish_under(self._lease)
         await self._broker.connect()
-        window_s, bucket, point = await self._open_stream()
+        window_s, bucket = await self._open_stream()
+        self._phase = "waiting for a second clock that agrees"
+        await self._guard.settle()
+        self._phase = "waiting for the lease"
+        point = await self._first_point(bucket)
         self._phase = "loading jobs"
         watermark = self._first_watermark(point)
         loaded = await self._load(watermark, point.cursor if point else None)
         await self._compose(loaded, bucket, watermark, window_s)
-        self._phase = "publishing"
+        self._tell_of_the_past(point, watermark)
+        if self._lease is not None:
+            self._lease.want()
+            await self._lease.looked()
+        self._phase = _LOADED
         stream = self._broker.stream
         log.info("ready: stream %s, subjects %s, HTTP on %s", stream.name, stream.subjects, self.url)
 
     async def run_until(self, stop: asyncio.Event) -> None:
         """Fire until `stop` is set, then end the present second. Raises when a part of the node fails."""
-        if self._publisher is None or self._recovery is None:
+        if self._publisher is None or self._recovery is None or self._handover is None:
             raise RuntimeError("start the node first")
-        self._metrics.active.set(1)
+        await self._handover.begin()
         await run_beside(
-            self._run_generations(stop), self._publisher.run(), self._recovery.run(), self._stop_when(stop)
+            self._run_generations(stop),
+            self._publisher.run(),
+            self._recovery.run(),
+            self._handover.run(),
+            self._stop_when(stop),
         )
 
     async def aclose(self) -> None:
         """Drain what is in flight until the deadline, write the recovery point, close; say what is left."""
         self._phase = "stopping"
-        self._metrics.active.set(0)
         async with AsyncExitStack() as last_to_first:  # whatever one of them raises, the others are done
             last_to_first.callback(self._threads.shutdown, wait=True)
             last_to_first.push_async_callback(self._web.aclose)
             last_to_first.push_async_callback(self._broker.aclose)
+            if self._lease is not None:
+                last_to_first.push_async_callback(self._lease.aclose)
             if self._recovery is not None:
                 last_to_first.push_async_callback(self._recovery.run_once)
             if self._publisher is not None:
@@ -133,6 +166,7 @@ class Node:
         median, high = publisher.acknowledged.lateness_quantiles()
         return NodeStatus(
             ready=not self._why_not_ready(),
+            active=self._active(),
             jobs=len(generation.wheel),
             acknowledged=publisher.acknowledged.count,
             duplicates=publisher.acknowledged.duplicates,
@@ -148,24 +182,36 @@ class Node:
         )
 
     def _why_not_ready(self) -> str:
-        if self._phase != "publishing" or self._publisher is None:
+        if self._guard.doubt:
+            return self._guard.doubt
+        if self._phase != _LOADED or self._publisher is None or self._handover is None:
             return self._phase
         if not self._broker.connected:
             return "NATS is away"
-        silent_s = self._publisher.silent_s()
+        if not self._handover.leads:
+            return ""
+        return self._why_not_publishing(self._publisher, self._handover)
+
+    @staticmethod
+    def _why_not_publishing(publisher: Publisher, handover: Handover) -> str:
+        if not handover.active:
+            return "the lease has lapsed: NATS does not take its renewal"
+        silent_s = publisher.silent_s()
         if silent_s <= SILENCE_MAX_S:
             return ""
-        refused_for = self._publisher.refused_for
+        refused_for = publisher.refused_for
         return f"no run was stored for {silent_s:.0f} s" + (f" ({refused_for})" if refused_for else "")
 
-    async def _open_stream(self) -> tuple[float, KeyValue, RecoveryPoint | None]:
-        """The stream's duplicate window, the bucket, and what it holds; waits until JetStream is ready."""
+    def _active(self) -> bool:
+        return self._handover is not None and self._handover.active and self._phase == _LOADED
+
+    async def _open_stream(self) -> tuple[float, Bucket]:
+        """The stream's duplicate window, and the bucket; waits until JetStream is ready."""
         backoff = Backoff(self._settings.retry_cap_s)
         while True:
             try:
                 window_s = await self._broker.ensure_stream()
-                bucket = await self._broker.bucket()
-                return window_s, bucket, await read_recovery_point(bucket) if self._resume else None
+                return window_s, await self._broker.bucket()
             except (NatsError, OSError, TimeoutError) as error:
                 pause_s = backoff.failed()
                 log.warning(
@@ -173,19 +219,54 @@ class Node:
                 )
                 await asyncio.sleep(pause_s)
 
+    async def _first_point(self, bucket: Bucket) -> RecoveryPoint | None:
+        """Where to go on. Without any the node has to be the active one: a standby needs one to follow."""
+        if self._lease is not None:
+            self._lease.start()
+        if not self._resume:
+            return None
+        while True:
+            with suppress(NatsError, OSError, TimeoutError):
+                point = await read_recovery_point(bucket)
+                if point is not None or self._lease is None or self._lease.held:
+                    return point
+            self._lease_wanted()
+            await asyncio.sleep(_LOOK_S)
+
+    def _lease_wanted(self) -> None:
+        if self._lease is not None:
+            self._lease.want()
+
+    async def _postgres_now(self) -> float:
+        options = {"ssl_context": postgres_tls(self._settings)}
+        async with session(self._settings.postgres_dsn, **options) as connection:
+            return await server_time(connection)
+
     def _first_watermark(self, point: RecoveryPoint | None) -> int:
         """Where draining begins: after the recovery point, or now on a first start."""
         now = int(self._clock.now())
         if point is None:
             log.info("no recovery point: the first second is the present one")
             return now
-        if point.watermark > now:
+        if point.watermark > now + AGREES_S:
             log.warning("the recovery point lies %d s in the future", point.watermark - now)
             return now - self._settings.catch_up_window_s
         if now - point.watermark > OWED_MAX_S:
             log.warning("the recovery point is %d s old: older runs are not owed", now - point.watermark)
         log.info("going on from the recovery point: %d seconds are owed", now - point.watermark)
-        return max(point.watermark, now - OWED_MAX_S)
+        return max(min(point.watermark, now), now - OWED_MAX_S)
+
+    def _tell_of_the_past(self, point: RecoveryPoint | None, watermark: int) -> None:
+        """What came before where draining begins: too old to be worked through, or perhaps done already."""
+        if point is None or self._settlement is None or self._publisher is None:
+            return
+        if point.watermark < watermark and point.watermark <= self._clock.now() - OWED_MAX_S:
+            unworked = Gap(point.watermark + 1, watermark, {"window": NOT_COUNTED})
+            self._settlement.gaps.over += [gap for gap in (point.gap, unworked) if gap is not None]
+        elif point.watermark > watermark:
+            self._publisher.look_up_until(point.watermark)
+        else:
+            self._settlement.gaps.open = point.gap
 
     async def _load(self, watermark: int, since: Cursor | None) -> Loaded:
         """Load with a fresh wheel for each attempt, for as long as Postgres is away."""
@@ -214,10 +295,12 @@ class Node:
         finally:
             await close(connection)
 
-    async def _compose(self, loaded: Loaded, bucket: KeyValue, watermark: int, window_s: float) -> None:
+    async def _compose(self, loaded: Loaded, bucket: Bucket, watermark: int, window_s: float) -> None:
         settlement = Settlement(watermark, loaded.cursor)
         self._settlement = settlement
         self._metrics.watermark.set_function(lambda: settlement.watermark)
+        self._metrics.active.set_function(lambda: float(self._active()))
+        self._metrics.behind.set_function(self._behind_s)
         self._publisher = Publisher(
             self._broker,
             self._metrics,
@@ -226,9 +309,33 @@ class Node:
             reach_s=window_s - REACH_MARGIN_S,
             on_settled=settlement.settle,
         )
-        self._recovery = RecoveryWriter(bucket, lambda: RecoveryPoint(settlement.watermark, settlement.mark))
+        self._recovery = RecoveryWriter(bucket, settlement, self._active_or_ending)
         await self._publisher.start()
+        self._bucket = bucket
         self._generation = self._generate(loaded)
+        self._handover = Handover(
+            self._lease,
+            bucket=bucket,
+            broker=self._broker,
+            publisher=self._publisher,
+            settlement=settlement,
+            generation=self._present_generation,
+            clock=self._clock,
+        )
+
+    def _active_or_ending(self) -> bool:
+        return self._handover is not None and self._handover.active
+
+    def _present_generation(self) -> Generation:
+        if self._generation is None:
+            raise RuntimeError("start the node first")
+        return self._generation
+
+    def _behind_s(self) -> float:
+        """Since when the newest drained second is over, were it the present one: 0 while all are on time."""
+        if self._generation is None:
+            return 0.0
+        return max(0.0, int(self._clock.now()) - self._generation.wheel.now - 1.0)
 
     def _generate(self, loaded: Loaded) -> Generation:
         if self._publisher is None or self._settlement is None:
@@ -240,6 +347,9 @@ class Node:
             clock=self._clock,
             metrics=self._metrics,
             threads=self._threads,
+            bucket=self._bucket,
+            guard=self._guard,
+            window_s=self._settings.catch_up_window_s,
             watchdog_period_s=self._settings.watchdog_period_s,
             tailer_options=self._tailer_options(),
         )
@@ -258,12 +368,32 @@ class Node:
                 await self._generation.run()
             except CursorVoid as void:
                 log.warning("loading the jobs again: %s", void)
-                self._phase = "loading jobs"
-                await self._generation.aclose()
-                loaded = await unless_stopped(self._load(self._generation.wheel.now, None), stop)
-                if loaded is not None:
-                    self._generation = self._generate(loaded)
-                    self._phase = "publishing"
+                await self._load_again(self._generation.wheel.now, stop)
+            except ClockWentBack as back:
+                log.warning("loading the jobs again: %s", back)
+                await self._begin_anew(self._generation.wheel.now, stop)
+
+    async def _load_again(self, watermark: int, stop: asyncio.Event) -> None:
+        if self._generation is None or self._handover is None:
+            raise RuntimeError("start the node first")
+        self._phase = "loading jobs"
+        await self._generation.aclose()
+        loaded = await unless_stopped(self._load(watermark, None), stop)
+        if loaded is None:
+            return
+        self._generation = self._generate(loaded)
+        self._handover.take_part()
+        self._phase = _LOADED
+
+    async def _begin_anew(self, drained: int, stop: asyncio.Event) -> None:
+        """As a restart would: what is open is dropped, since its seconds come once more."""
+        if self._publisher is None or self._settlement is None:
+            raise RuntimeError("start the node first")
+        watermark = int(self._clock.now()) - self._settings.catch_up_window_s
+        self._publisher.look_up_until(drained)
+        self._publisher.forget()
+        self._settlement.begin_anew(watermark, self._settlement.mark)
+        await self._load_again(watermark, stop)
 
     async def _stop_when(self, stop: asyncio.Event) -> None:
         await stop.wait()

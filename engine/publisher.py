@@ -71,6 +71,8 @@ class Publisher:
         self._flying = InFlight()
         self._room = asyncio.Event()
         self._closing = False
+        self._muted = False
+        self._perhaps_stored_until = -math.inf
         self._wake = asyncio.Event()
         self._denials = Denials()
         self._answered_at = self._stored_at = clock.monotonic()
@@ -90,7 +92,7 @@ class Publisher:
 
     async def start(self) -> None:
         """Listen for acknowledgements; call once the broker is connected."""
-        self._broker.on_ready = self._resend_all
+        self._broker.on_ready = self.resend_all
         await self._broker.subscribe_acks(self._on_acks, self._on_answer, self._on_denied)
 
     def next_number(self) -> int:
@@ -123,6 +125,8 @@ class Publisher:
         """Send again what was not answered in time."""
         if self._broker.closed:
             raise BrokerClosed("the NATS server ended the connection for good; see the log for its reason")
+        if self._muted:
+            return
         await self._leave_silent_connection()
         await self._mend_stream()
         self._refuse_denied()
@@ -140,6 +144,29 @@ class Publisher:
                 async with asyncio.timeout(_RESEND_PERIOD_S):
                     await self._wake.wait()
 
+    def mute(self, upto: int) -> None:
+        """Send nothing from now on: another node publishes, and has settled what was due up to then."""
+        self._muted = True
+        for batch in self._flying:
+            if batch.second <= upto:
+                self._on_settled(batch.second, self._flying.drop(batch))
+        self._room.set()
+
+    def unmute(self) -> None:
+        """Send again, first of all what is still open."""
+        self._muted = False
+        self.resend_all()
+
+    def forget(self) -> None:
+        """Drop all that is open, told to nobody: its seconds are drained again."""
+        for batch in self._flying:
+            self._flying.drop(batch)
+        self._room.set()
+
+    def look_up_until(self, second: int) -> None:
+        """What is due up to this second may be stored already, young as it seems: the clock went back."""
+        self._perhaps_stored_until = max(self._perhaps_stored_until, second)
+
     def stop_waiting(self) -> None:
         """Let `submit` return at once from now on: the node stops, and takes no more runs."""
         self._closing = True
@@ -149,7 +176,10 @@ class Publisher:
         """Wait until all is acknowledged; returns how many runs stayed open at the deadline."""
         deadline = self._clock.monotonic() + timeout_s
         while (
-            self._flying.runs and not self._broker.closed and (left := deadline - self._clock.monotonic()) > 0
+            self._flying.runs
+            and not self._muted
+            and not self._broker.closed
+            and (left := deadline - self._clock.monotonic()) > 0
         ):
             self._room.clear()
             with suppress(TimeoutError):
@@ -189,23 +219,26 @@ class Publisher:
         earlier one, at its second: it counts as sent then, so that it is looked up before anything is sent.
         """
         age_s = self._clock.now() - batch.due_since
-        if age_s <= self._reach_s:
+        if age_s <= self._reach_s and batch.second > self._perhaps_stored_until:
             self._send(batch)
             return
-        batch.first_sent_at = self._clock.monotonic() - age_s
+        batch.first_sent_at = self._clock.monotonic() - max(age_s, self._reach_s + 1)
         self._wake.set()
 
     def _send(self, batch: Batch) -> None:
         if batch.left == 0:
             return
+        if self._muted:
+            batch.resend_at = math.inf
+            return
         now = self._clock.monotonic()  # before the write: the stream may know the ids from then on
         if self._broker.write(batch.unacknowledged()):
             batch.sent(now)
         else:
-            batch.resend_at = math.inf  # until `_resend_all`, which every new connection calls
+            batch.resend_at = math.inf  # until `resend_all`, which every new connection calls
             self._error("disconnected")
 
-    def _resend_all(self) -> None:
+    def resend_all(self) -> None:
         """The connection is new: nothing that was sent on the old one will be answered any more."""
         now = self._clock.monotonic()
         self._answered_at = now

@@ -1,7 +1,8 @@
 """The recovery point: what a replacement needs to go on where this node stopped.
 
-One value in the KV bucket, (watermark, cursor): every second up to the watermark is settled, and `cursor` is
-what of the change log was applied when that second was drained.
+One value in the KV bucket, (watermark, cursor, gap): every second up to the watermark is settled, `cursor` is
+what of the change log was applied when that second was drained, and `gap` the stretch of skipped runs that
+was open then (gaps.py).
 """
 
 import asyncio
@@ -11,10 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nats.errors import Error as NatsError
-from nats.js.errors import KeyNotFoundError
-from nats.js.kv import KeyValue
 
 from mainspring.changelog_tailer import Cursor
+from mainspring.engine.bucket import Bucket
+from mainspring.engine.gaps import KEEP_S, Gap, key_of
+from mainspring.engine.settlement import Settlement
 
 log = logging.getLogger(__name__)
 
@@ -33,17 +35,20 @@ class RecoveryPoint:
 
     watermark: int
     cursor: Cursor
+    gap: Gap | None = None
 
     def encode(self) -> bytes:
         """JSON, so that a person can read it in the bucket."""
-        return json.dumps({"watermark": self.watermark, "cursor": self.cursor.to_dict()}).encode()
+        gap = {} if self.gap is None else {"gap": self.gap.to_dict()}
+        return json.dumps({"watermark": self.watermark, "cursor": self.cursor.to_dict()} | gap).encode()
 
     @classmethod
     def decode(cls, value: bytes) -> "RecoveryPoint":
         """Raises `RecoveryPointDamaged` for anything but what `encode` writes."""
         try:
             fields = json.loads(value)
-            return cls(int(fields["watermark"]), Cursor.from_dict(fields["cursor"]))
+            gap = Gap.from_dict(fields["gap"]) if "gap" in fields else None
+            return cls(int(fields["watermark"]), Cursor.from_dict(fields["cursor"]), gap)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise RecoveryPointDamaged(
                 f"the recovery point {value[:120]!r} is not readable ({error!r}). Mend: delete the key "
@@ -51,41 +56,53 @@ class RecoveryPoint:
             ) from error
 
 
-async def read_recovery_point(bucket: KeyValue) -> RecoveryPoint | None:
+async def read_recovery_point(bucket: Bucket) -> RecoveryPoint | None:
     """The last one written, None on a first start. Raises `RecoveryPointDamaged`."""
-    try:
-        async with asyncio.timeout(_TIMEOUT_S):
-            entry = await bucket.get(KEY)
-    except KeyNotFoundError:
-        return None
-    return RecoveryPoint.decode(entry.value or b"")
+    async with asyncio.timeout(_TIMEOUT_S):
+        value = await bucket.get(KEY)
+    return None if value is None else RecoveryPoint.decode(value)
 
 
 class RecoveryWriter:
-    """Writes the recovery point each second in which it moved."""
+    """Writes the recovery point each second in which it moved, and before it the gaps that it drops.
 
-    def __init__(self, bucket: KeyValue, current: Callable[[], RecoveryPoint]) -> None:
+    `active` says whether this node is to write at all.
+    """
+
+    def __init__(
+        self, bucket: Bucket, settlement: Settlement[Cursor], active: Callable[[], bool] = lambda: True
+    ) -> None:
         self._bucket = bucket
-        self._current = current
+        self._settlement = settlement
+        self._active = active
         self._written: RecoveryPoint | None = None
         self._failing = False
 
     async def run_once(self) -> bool:
         """Write if it moved; False when the broker did not take it, which is tried again next time."""
-        point = self._current()
-        if point == self._written:
+        settlement = self._settlement
+        gaps = settlement.gaps
+        point, over = RecoveryPoint(settlement.watermark, settlement.mark, gaps.open), list(gaps.over)
+        # Below what another node has settled its recovery point is the better one.
+        if point == self._written or point.watermark < settlement.elsewhere or not self._active():
             return True
         try:
             async with asyncio.timeout(_TIMEOUT_S):
-                await self._bucket.put(KEY, point.encode())
+                await self._write(over, point)
         except (NatsError, OSError, TimeoutError) as error:
             self._tell(
                 f"the broker does not take the recovery point ({str(error) or 'no answer'}); trying again"
             )
             return False
+        gaps.over = gaps.over[len(over) :]
         self._written = point
         self._failing = False
         return True
+
+    async def _write(self, over: list[Gap], point: RecoveryPoint) -> None:
+        for gap in over:
+            await self._bucket.put(key_of(gap), json.dumps(gap.to_dict()).encode(), KEEP_S)
+        await self._bucket.put(KEY, point.encode())
 
     async def run(self) -> None:
         """Write for ever."""

@@ -5,9 +5,11 @@ or was skipped and counted. The watermark is the newest second such that it and 
 settled: one lost acknowledgement holds it, however many later seconds are complete.
 """
 
-from collections import deque
-from dataclasses import dataclass
+from collections import Counter, deque
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from mainspring.engine.gaps import Gap, Gaps
 
 Mark = TypeVar("Mark")
 
@@ -18,18 +20,24 @@ class _Second(Generic[Mark]):
     mark: Mark
     unsettled: int
     drained: bool = False
+    in_time: bool = True
+    skipped: Counter[str] = field(default_factory=Counter)
 
 
 class Settlement(Generic[Mark]):
     """Counts what each second still owes.
 
     `mark` is whatever the caller wants to know of the watermark's second, here the cursor of the change
-    log that was applied when it was drained: a recovery point has to name both from one moment.
+    log that was applied when it was drained: a recovery point has to name both from one moment. `gaps` is
+    what was skipped up to the watermark, of that moment too. `elsewhere` is the last second that another node has
+    settled: what this one drains up to there is its own affair.
     """
 
-    def __init__(self, watermark: int, mark: Mark) -> None:
+    def __init__(self, watermark: int, mark: Mark, gap: Gap | None = None) -> None:
         self.watermark = watermark
         self.mark = mark
+        self.gaps = Gaps(gap)
+        self.elsewhere = watermark
         self._open: deque[_Second[Mark]] = deque()
 
     def __repr__(self) -> str:
@@ -53,10 +61,27 @@ class Settlement(Generic[Mark]):
         self._at(second).unsettled -= runs
         self._advance()
 
-    def drained(self, second: int) -> None:
-        """Every shard has drained `second`: it will owe nothing more."""
-        self._at(second).drained = True
+    def skip(self, second: int, skipped: dict[str, int]) -> None:
+        """Catch-up left so many runs out while `second` was drained, by reason."""
+        self._at(second).skipped.update(skipped)
+
+    def drained(self, second: int, *, in_time: bool = True) -> None:
+        """Every shard has drained `second`: it will owe nothing more. in_time: no stall goes on with it."""
+        found = self._at(second)
+        found.drained, found.in_time = True, in_time
         self._advance()
+
+    def settled_elsewhere(self, upto: int, gap: Gap | None) -> None:
+        """Another node has settled all seconds up to this one; `gap` is the stretch that was open there."""
+        self.elsewhere = max(self.elsewhere, upto)
+        if upto > self.watermark:
+            self.gaps = Gaps(gap)
+
+    def begin_anew(self, watermark: int, mark: Mark) -> None:
+        """Forget what is open: the seconds after `watermark` are drained (again)."""
+        self._open.clear()
+        self.watermark = self.elsewhere = watermark
+        self.mark = mark
 
     def _at(self, second: int) -> _Second[Mark]:
         place = second - self.watermark - 1
@@ -68,3 +93,5 @@ class Settlement(Generic[Mark]):
         while self._open and self._open[0].drained and self._open[0].unsettled == 0:
             settled = self._open.popleft()
             self.watermark, self.mark = settled.second, settled.mark
+            if settled.second > self.elsewhere:
+                self.gaps.settled(settled.second, settled.skipped, in_time=settled.in_time)

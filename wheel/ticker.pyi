@@ -10,10 +10,18 @@ class ManualClock:
     """
 
     def __init__(self, at: float) -> None: ...
-    def set(self, at: float) -> None: ...
+    def set(self, at: float) -> None:
+        """Let time pass until then, for all three readings alike."""
+
+    def step(self, by_s: float) -> None:
+        """Set the wall clock alone forward, or back where it is negative."""
+
     def now(self) -> float: ...
     def monotonic(self) -> float:
-        """The same as ``now``: it steps with it."""
+        """``now`` without the steps."""
+
+    def boot(self) -> float:
+        """The same as ``monotonic``."""
 
 class Piece(Frames):
     """Runs of one second, as a ``Ticker`` gives them: as many as one buffer of its ring holds."""
@@ -83,8 +91,8 @@ class Ticker:
         """``stop``, and wait for the end. What was drained can still be taken."""
 
     def fileno(self) -> int:
-        """An eventfd, readable once there is something to look at: a piece, a wish for a permit, a refusal of
-        memory, the end. -1 once closed.
+        """An eventfd, readable once there is something to look at: a piece, a wish for a permit, a step
+        of the clock, a refusal of memory, the end. -1 once closed.
         """
 
     def hear(self) -> None:
@@ -100,6 +108,21 @@ class Ticker:
         """Let all seconds up to this one be drained, however late they are."""
 
     @property
+    def gate(self) -> int:
+        """The last second that may be drained, 2**63 - 1 at first. Any thread may move it; a second that has
+        begun is drained to its end.
+        """
+
+    @gate.setter
+    def gate(self, second: int) -> None: ...
+    def trust(self, offset_s: float) -> None:
+        """Take it as right that the wall clock is ``offset_s`` ahead of ``CLOCK_BOOTTIME``; at first it is
+        what the two say when the ticker is made. While they differ from that by more than 5 s the wall clock
+        has stepped, and no second is begun. What it is moved by from one look to the next, at least once a
+        second, is followed. A machine that was suspended has not stepped.
+        """
+
+    @property
     def mark(self) -> int:
         """Any number; each piece shows what it was when its second began. 0 at first."""
 
@@ -108,7 +131,8 @@ class Ticker:
     @property
     def waits_for(self) -> str:
         """What holds the thread up now: "clock", "permit", "room" (a buffer to be given back), "memory" (a
-        pause after an allocation failed). "" while it works.
+        pause after an allocation failed), "gate", "step" (of the wall clock: see ``trust``). "" while it
+        works.
         """
 
     @property

@@ -12,8 +12,8 @@ from mainspring.wheel.frames cimport Frames
 from mainspring.wheel.memory cimport DONE, NO_MEMORY, memory_give, memory_take
 from mainspring.wheel.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from mainspring.wheel.ticking cimport (
-    MEMORY_TRIES, NOTHING, SECOND_NS, Buffer, Clock, Ticking, obstacle, set_by_hand, thread_join, thread_start,
-    ticking_close, ticking_open, unlock_and_wake, wall_ns,
+    MEMORY_TRIES, NOTHING, SECOND_NS, Buffer, Clock, Reading, Ticking, look, obstacle, set_by_hand, thread_join,
+    thread_start, ticking_close, ticking_open, unlock_and_wake,
 )
 from mainspring.wheel.wheel cimport Wheel
 
@@ -22,12 +22,17 @@ cdef extern from "<sys/eventfd.h>" nogil:
     int eventfd_read(int bell, uint64_t* count)
 
 # By the number of the obstacle.
-OBSTACLES = ("", "clock", "permit", "room", "memory")
+OBSTACLES = ("", "clock", "permit", "room", "memory", "gate", "step")
 
 
 # Exact for whole seconds, which one division of so many nanoseconds would not be.
 cdef inline double seconds(int64_t ns) noexcept:
     return <double>(ns // SECOND_NS) + <double>(ns % SECOND_NS) / SECOND_NS
+
+
+cdef int64_t nanoseconds(double at):
+    cdef int64_t whole = math.floor(at)
+    return whole * SECOND_NS + <int64_t>round((at - whole) * SECOND_NS)
 
 
 cdef object failure_of(const Ticking* t):
@@ -46,14 +51,21 @@ cdef class ManualClock:
         return f"<ManualClock at {self.now()}>"
 
     def set(self, at: float) -> None:
-        cdef int64_t whole = math.floor(at)
-        set_by_hand(&self.clock, whole * SECOND_NS + round((at - whole) * SECOND_NS))
+        set_by_hand(&self.clock, nanoseconds(at), self.clock.offset)
+
+    def step(self, by_s: float) -> None:
+        cdef int64_t by_ns = nanoseconds(by_s)
+        set_by_hand(&self.clock, self.clock.at + by_ns, self.clock.offset + by_ns)
 
     def now(self) -> float:
-        return seconds(wall_ns(&self.clock))
+        return seconds(look(&self.clock).wall)
 
     def monotonic(self) -> float:
-        return self.now()
+        return self.boot()
+
+    def boot(self) -> float:
+        cdef Reading seen = look(&self.clock)
+        return seconds(seen.wall - seen.offset)
 
 
 cdef class Piece(Frames):
@@ -177,6 +189,23 @@ cdef class Ticker:
         unlock_and_wake(&self.ticking)
 
     @property
+    def gate(self) -> int:
+        return self.ticking.gate
+
+    @gate.setter
+    def gate(self, second: int) -> None:
+        cdef int64_t last = second
+        pthread_mutex_lock(&self.ticking.lock)
+        self.ticking.gate = last
+        unlock_and_wake(&self.ticking)
+
+    def trust(self, offset_s: float) -> None:
+        cdef int64_t offset = nanoseconds(offset_s)
+        pthread_mutex_lock(&self.ticking.lock)
+        self.ticking.trusted = offset
+        unlock_and_wake(&self.ticking)
+
+    @property
     def mark(self) -> int:
         return self.ticking.mark
 
@@ -189,11 +218,12 @@ cdef class Ticker:
 
     @property
     def waits_for(self) -> str:
+        cdef Reading seen
         cdef int reason
         pthread_mutex_lock(&self.ticking.lock)
-        reason = self.ticking.waits_for
+        reason, seen = self.ticking.waits_for, look(self.ticking.clock)
         # Where it is something else by now, the thread is about to see that.
-        if reason != obstacle(&self.ticking, wall_ns(self.ticking.clock)):
+        if reason != obstacle(&self.ticking, &seen):
             reason = NOTHING
         pthread_mutex_unlock(&self.ticking.lock)
         return OBSTACLES[reason]

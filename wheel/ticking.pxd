@@ -8,8 +8,8 @@
         ... read it, empty it, then t.given += 1        # in the same order
 
 The thread drains into a ring of buffers, each of one second, and rings a bell (an eventfd) for every one that it
-has filled. It waits for whatever `obstacle` names: the next second's edge, a free buffer, or, when that
-second is late, the permit to drain it.
+has filled. It waits for whatever `obstacle` names: the next second's edge, a free buffer, the gate, the permit to drain
+a second that is late, or, when the wall clock has stepped against the time since boot, somebody who trusts it again.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -26,6 +26,7 @@ cdef extern from "<pthread.h>" nogil:
 
 cdef enum:
     SECOND_NS = 1000000000
+    STEP_S = 5              # a clock that is off by more has stepped
     MEMORY_TRIES = 5        # in a row, then the thread gives up
 
 
@@ -35,12 +36,21 @@ cdef enum:
     PERMIT = 2
     ROOM = 3
     MEMORY = 4              # none was left: it tries again after a pause
+    GATE = 5
+    STEP = 6
 
 
-# The machine's, or one that a test moves.
+# The machine's, or one that a test moves: then these hold, in nanoseconds.
 ctypedef struct Clock:
     bint by_hand
-    int64_t at              # nanoseconds since the epoch, where it is moved by hand
+    int64_t at              # since the epoch
+    int64_t offset
+
+
+# One look at a clock, in nanoseconds. What was judged by it is done by it, whatever the clock does meanwhile.
+ctypedef struct Reading:
+    int64_t wall            # since the epoch
+    int64_t offset          # wall time less the time since boot, in which a suspended machine ages as well
 
 
 ctypedef struct Buffer:
@@ -64,13 +74,15 @@ ctypedef struct Ticking:
     uint64_t given          # back, to be filled again
     int64_t second          # the next to drain, or the one that is being drained
     bint amid               # a second: what follows holds until it is whole
-    int64_t now
+    int64_t now             # at which its beginning was found right
     int64_t began_ns
     int64_t mark_then
     int64_t mark
     int64_t late_after      # seconds; from this lateness on a second needs a permit
     int64_t stalled_until   # and so does each up to this one: it was owed when that permit was asked for
     int64_t permitted       # up to this second
+    int64_t gate            # the last second that may be drained at all
+    int64_t trusted         # the offset that is right; it follows the clock, but no step
     int waits_for
     int64_t retry_ns
     uint32_t refusals       # of memory, one after the other
@@ -80,8 +92,8 @@ ctypedef struct Ticking:
     bint ended
 
 
-cdef int64_t wall_ns(const Clock* clock) noexcept nogil
-cdef void set_by_hand(Clock* clock, int64_t at_ns) noexcept nogil
+cdef Reading look(const Clock* clock) noexcept nogil
+cdef void set_by_hand(Clock* clock, int64_t at_ns, int64_t offset_ns) noexcept nogil
 
 cdef int ticking_open(
     Ticking* t, Core* core, const Clock* clock, Buffer** ring, uint32_t size,
@@ -92,5 +104,5 @@ cdef int thread_start(pthread_t* thread, Ticking* t) noexcept nogil     # an err
 cdef void thread_join(pthread_t thread, Ticking* t) noexcept nogil      # and no more bell
 
 # What the next piece of work waits for, the lock held. A wait for something that was changed has to be woken.
-cdef int obstacle(const Ticking* t, int64_t now_ns) noexcept nogil
+cdef int obstacle(const Ticking* t, const Reading* seen) noexcept nogil
 cdef void unlock_and_wake(Ticking* t) noexcept nogil

@@ -1,6 +1,6 @@
 """The tick thread, in C alone. ticking.pxd says what it promises."""
 
-from libc.stdint cimport INT64_MIN, int64_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, clockid_t, timespec
 
@@ -38,6 +38,10 @@ cdef extern from "<sys/eventfd.h>" nogil:
     int eventfd_write(int bell, uint64_t count)
 
 
+cdef extern from "<time.h>" nogil:
+    clockid_t CLOCK_BOOTTIME
+
+
 cdef extern from "<unistd.h>" nogil:
     int close(int fd)
 
@@ -64,13 +68,27 @@ cdef int64_t read_ns(clockid_t clock) noexcept nogil:
     return <int64_t>at.tv_sec * SECOND_NS + at.tv_nsec
 
 
-cdef int64_t wall_ns(const Clock* clock) noexcept nogil:
-    return atomic_load(&clock.at, __ATOMIC_SEQ_CST) if clock.by_hand else read_ns(CLOCK_REALTIME)
+# In this order a step that comes between the two is seen at once, or not at all.
+cdef Reading look(const Clock* clock) noexcept nogil:
+    cdef Reading seen
+    if clock.by_hand:
+        seen.wall = atomic_load(&clock.at, __ATOMIC_SEQ_CST)
+        seen.offset = atomic_load(&clock.offset, __ATOMIC_SEQ_CST)
+    else:
+        seen.wall = read_ns(CLOCK_REALTIME)
+        seen.offset = seen.wall - read_ns(CLOCK_BOOTTIME)
+    return seen
 
 
-cdef void set_by_hand(Clock* clock, int64_t at_ns) noexcept nogil:
+cdef void set_by_hand(Clock* clock, int64_t at_ns, int64_t offset_ns) noexcept nogil:
     clock.by_hand = True
+    atomic_store(&clock.offset, offset_ns, __ATOMIC_SEQ_CST)
     atomic_store(&clock.at, at_ns, __ATOMIC_SEQ_CST)
+
+
+cdef inline bint has_stepped(const Ticking* t, const Reading* seen) noexcept nogil:
+    cdef int64_t most = <int64_t>STEP_S * SECOND_NS
+    return seen.offset - t.trusted > most or t.trusted - seen.offset > most
 
 
 cdef int64_t steady_ns() noexcept nogil:
@@ -88,6 +106,7 @@ cdef int ticking_open(
     t.core, t.clock, t.ring, t.size = core, clock, ring, size
     t.second = core.now + 1
     t.permitted = t.stalled_until = INT64_MIN
+    t.gate, t.trusted = INT64_MAX, look(clock).offset
     pthread_mutex_init(&t.lock, NULL)
     # A wait on the wall clock would be drawn out by a step back.
     pthread_condattr_init(&steady)
@@ -111,18 +130,22 @@ cdef void unlock_and_wake(Ticking* t) noexcept nogil:
     pthread_mutex_unlock(&t.lock)
 
 
-cdef int obstacle(const Ticking* t, int64_t now_ns) noexcept nogil:
+cdef int obstacle(const Ticking* t, const Reading* seen) noexcept nogil:
     if t.retry_ns > steady_ns():
         return MEMORY
     if t.filled - t.given == t.size:
         return ROOM
     if t.amid:
         return NOTHING
-    if now_ns < t.second * SECOND_NS:
+    if has_stepped(t, seen):
+        return STEP
+    if seen.wall < t.second * SECOND_NS:
         return CLOCK
+    if t.second > t.gate:
+        return GATE
     if t.second <= t.permitted:
         return NOTHING
-    if t.second <= t.stalled_until or now_ns // SECOND_NS - t.second >= t.late_after:
+    if t.second <= t.stalled_until or seen.wall // SECOND_NS - t.second >= t.late_after:
         return PERMIT
     return NOTHING
 
@@ -150,24 +173,38 @@ cdef void ask_for_permit(Ticking* t, int64_t now_ns) noexcept nogil:
     eventfd_write(t.bell, 1)
 
 
-cdef bint wait_for_work(Ticking* t) noexcept nogil:
-    cdef int64_t now_ns = wall_ns(t.clock)
-    cdef int reason = obstacle(t, now_ns)
+# Asks whoever listens for what the thread cannot have by waiting.
+cdef void ask(Ticking* t, int reason, int64_t now_ns) noexcept nogil:
+    if reason == PERMIT:
+        ask_for_permit(t, now_ns)
+    elif reason == STEP:
+        eventfd_write(t.bell, 1)
+
+
+# What the clock is moved by between two looks, and is no step, is how clocks are kept right.
+cdef int look_round(Ticking* t, Reading* seen) noexcept nogil:
+    seen[0] = look(t.clock)
+    if not has_stepped(t, seen):
+        t.trusted = seen.offset
+    return obstacle(t, seen)
+
+
+cdef bint wait_for_work(Ticking* t, Reading* seen) noexcept nogil:
+    cdef int reason = look_round(t, seen)
     while reason != NOTHING and not t.stopping:
-        if reason == PERMIT and t.waits_for != PERMIT:
-            ask_for_permit(t, now_ns)
+        if reason != t.waits_for:
+            ask(t, reason, seen.wall)
         t.waits_for = reason
-        rest(t, now_ns)
-        now_ns = wall_ns(t.clock)
-        reason = obstacle(t, now_ns)
+        rest(t, seen.wall)
+        reason = look_round(t, seen)
     t.waits_for = NOTHING
     return not t.stopping
 
 
 # Whether a second is missed is judged once for all of it, however long its draining is held up.
-cdef void begin_second(Ticking* t) noexcept nogil:
+cdef void begin_second(Ticking* t, const Reading* seen) noexcept nogil:
     t.amid = True
-    t.now = wall_ns(t.clock) // SECOND_NS
+    t.now = seen.wall // SECOND_NS
     t.began_ns = steady_ns()
     t.mark_then = t.mark
 
@@ -175,7 +212,7 @@ cdef void begin_second(Ticking* t) noexcept nogil:
 cdef void end_second(Ticking* t, Buffer* buffer) noexcept nogil:
     buffer.whole = True
     buffer.took_ns = steady_ns() - t.began_ns
-    buffer.late_ns = wall_ns(t.clock) - t.second * SECOND_NS
+    buffer.late_ns = look(t.clock).wall - t.second * SECOND_NS
     t.amid = False
     t.second += 1
 
@@ -218,11 +255,12 @@ cdef int drain_some(Ticking* t) noexcept nogil:
 
 cdef void* tick(void* ticking) noexcept nogil:
     cdef Ticking* t = <Ticking*>ticking
+    cdef Reading seen
     cdef int code
     pthread_mutex_lock(&t.lock)
-    while wait_for_work(t):
+    while wait_for_work(t, &seen):
         if not t.amid:
-            begin_second(t)
+            begin_second(t, &seen)
         pthread_mutex_unlock(&t.lock)
         code = drain_some(t)
         pthread_mutex_lock(&t.lock)
@@ -235,9 +273,9 @@ cdef void* tick(void* ticking) noexcept nogil:
 
 # What is owed when the thread starts is worked through as a stall is.
 cdef void note_owed(Ticking* t) noexcept nogil:
-    cdef int64_t now = wall_ns(t.clock) // SECOND_NS
-    if t.second < now:
-        t.stalled_until = now
+    cdef Reading seen = look(t.clock)
+    if not has_stepped(t, &seen) and t.second < seen.wall // SECOND_NS:
+        t.stalled_until = seen.wall // SECOND_NS
 
 
 # Signals are for the thread that Python handles them in.

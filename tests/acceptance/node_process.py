@@ -72,7 +72,7 @@ class NodeProcess:
 
 @asynccontextmanager
 async def running_node(
-    folder: Path, dsn: str, nats_url: str, **settings: object
+    folder: Path, dsn: str, nats_url: str, *flags: str, **settings: object
 ) -> AsyncIterator[NodeProcess]:
     """A node that is ready; ended with SIGTERM, and it must end well, unless the test ended it."""
     port = free_port()
@@ -85,6 +85,7 @@ async def running_node(
             "-m",
             "mainspring.engine",
             "run",
+            *flags,
             env=os.environ | environment,
             stderr=stderr,
             cwd=folder,

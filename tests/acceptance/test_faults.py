@@ -107,12 +107,12 @@ async def test_a_node_that_was_stopped_for_twenty_seconds_works_through_them_in_
     assert seconds == sorted(seconds)
 
 
-async def test_two_nodes_at_once_store_no_run_twice(
+async def test_two_nodes_without_a_lease_store_no_run_twice(
     writer: SqlWriter, database: str, nats_url: str, server_folder: Path
 ) -> None:
     async with (
-        running_node(server_folder, database, nats_url, instance="twice") as one,
-        running_node(server_folder, database, nats_url, instance="twice") as other,
+        running_node(server_folder, database, nats_url, "--no-lease", instance="twice") as one,
+        running_node(server_folder, database, nats_url, "--no-lease", instance="twice") as other,
     ):
         start = int(time.time()) + 2
         await asyncio.sleep(60)

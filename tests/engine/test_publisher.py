@@ -131,7 +131,7 @@ async def test_what_is_older_than_the_streams_memory_is_looked_up_before_it_is_s
             await asyncio.sleep(0.02)
     await asyncio.sleep(0.5)
     await bench.publisher.start()
-    bench.publisher._resend_all()
+    bench.publisher.resend_all()
     await bench.all_settled(50)
     assert bench.publisher.acknowledged.duplicates == 50
     assert await bench.stored() == 50

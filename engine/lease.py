@@ -1,0 +1,282 @@
+"""Who is active: one key of the KV bucket, which its holder renews and which vanishes when nobody does.
+
+    lease = Lease(broker.options("lease"), bucket="mainspring", clock=clock)
+    lease.start()                       # a thread with a loop and a connection of its own
+    lease.want()
+    await lease.changed.wait()
+    if lease.holds(lease.term): ...     # asked before each write to the socket
+    await lease.aclose()                # gives it up: another node may have it at once
+
+The thread renews whatever the event loop is doing. All it shares is the tenure, one object: reading it takes
+no lock. A holder counts from before it sent a renewal, by a clock that goes on while the machine is suspended,
+and less than the broker does: so it knows that it has lost the lease before anybody else can have it.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from nats.errors import Error as NatsError
+from nats.js import api
+from nats.js.client import JetStreamContext
+from nats.js.errors import APIError, NotFoundError
+
+from mainspring.engine.clock import Clock
+from mainspring.engine.frame_client import FrameClient
+
+log = logging.getLogger(__name__)
+
+KEY = "lease"
+# The shortest that a broker knows: it is what a standby waits for after a kill.
+TTL_S = 1
+# So much earlier the holder gives up: the broker's clock may run faster, and sees the message later.
+MARGIN_S = 0.1
+RENEW_S = 0.2
+LOOK_S = 0.1
+
+_ANSWER_S = 0.4
+_SILENT_MAX = 5
+_OVERDUE_S = 0.45
+_GIVE_WAY_EVERY_S = 0.05
+_GIVE_WAY_S = 0.002
+_CLOSE_S = 2.0
+_WRONG_SEQUENCE = (10071, 10164)
+_OPERATION = "KV-Operation"
+
+
+@dataclass(frozen=True, slots=True)
+class _Tenure:
+    """until: by the boot clock, seconds."""
+
+    term: int
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What stands under the key. holder: empty for nobody. revision: what the next write has to expect."""
+
+    holder: str
+    revision: int
+
+
+class Lease:
+    """One node's claim to be the active one. `changed` is set, on the loop that called `start`, whenever it
+    was gained, has lapsed, or another holder was seen.
+    """
+
+    def __init__(self, options: dict[str, Any], *, bucket: str, clock: Clock) -> None:
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.changed = asyncio.Event()
+        self.seen: Seen | None = None
+        self._options = options
+        self._subject = f"$KV.{bucket}.{KEY}"
+        self._stream = f"KV_{bucket}"
+        self._boot = clock.boot
+        self._now = clock.now
+        self._tenure = _Tenure(0, 0.0)
+        self._holding = False
+        self._told = (False, 0, "")
+        self._since = 0.0
+        self._revision = 0
+        self._wanted = False
+        self._silent = 0
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __repr__(self) -> str:
+        return f"Lease({self.name!r}, held={self.held}, term={self.term}, seen={self.seen})"
+
+    # ------------------------------------------------------------------------------- for any thread
+
+    @property
+    def term(self) -> int:
+        """Which time this is that the node has the lease, or had it last; 0 before the first."""
+        return self._tenure.term
+
+    @property
+    def held(self) -> bool:
+        """Whether this node is the active one now."""
+        return self._boot() < self._tenure.until
+
+    def holds(self, term: int) -> bool:
+        """Whether the lease is held now, and since that term without a break."""
+        tenure = self._tenure
+        return tenure.term == term and self._boot() < tenure.until
+
+    @property
+    def other(self) -> str:
+        """Who else held it when it was looked at last; empty for nobody."""
+        seen = self.seen
+        return seen.holder if seen is not None and seen.holder != self.name else ""
+
+    def start(self) -> None:
+        """Begin to look, on a thread of its own; once."""
+        self._loop = asyncio.get_running_loop()
+        self._thread.start()
+
+    def want(self) -> None:
+        """Take the lease as soon as nobody else has it."""
+        self._wanted = True
+
+    async def looked(self) -> None:
+        """Wait until it is known who has it; at once where that is so, for ever where the broker is away."""
+        while not (self.held or self.other):
+            self.changed.clear()
+            await self.changed.wait()
+
+    async def give_way(self) -> None:
+        """Let the thread run when it is overdue. A loop that always has work takes the GIL back too soon
+        after each release for another thread to get it; a short sleep is long enough.
+        """
+        while True:
+            await asyncio.sleep(_GIVE_WAY_EVERY_S)
+            tenure = self._tenure
+            valid_s = tenure.until - self._boot()
+            if -TTL_S < valid_s < TTL_S - MARGIN_S - _OVERDUE_S:
+                time.sleep(_GIVE_WAY_S)  # noqa: ASYNC251 - it is the loop that has to stop
+
+    async def aclose(self) -> None:
+        """Give it up, if it is held, and end the thread."""
+        self._closing.set()
+        if self._thread.is_alive():
+            await asyncio.get_running_loop().run_in_executor(None, self._thread.join, _CLOSE_S)
+
+    # ------------------------------------------------------------------------------- on its own thread
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._keep())
+        except Exception:
+            log.exception("the lease cannot be kept")
+        finally:
+            self._tenure = _Tenure(self._tenure.term, 0.0)
+
+    async def _keep(self) -> None:
+        client = FrameClient()
+        connecting = asyncio.ensure_future(client.connect(**self._options))
+        try:
+            while not connecting.done() and not self._closing.is_set():
+                await asyncio.wait([connecting], timeout=LOOK_S)
+            if connecting.done():
+                connecting.result()
+            while not self._closing.is_set():
+                await self._turn(client)
+            await self._release(client)
+        finally:
+            connecting.cancel()
+            await _closed(client)
+
+    async def _turn(self, client: FrameClient) -> None:
+        began_at = self._boot()
+        try:
+            if client.is_connected:
+                await self._work(client.jetstream(timeout=_ANSWER_S))
+            self._silent = 0
+        except (NatsError, OSError, TimeoutError) as error:
+            await self._failed(client, error)
+        self._tell()
+        pause_s = RENEW_S if self._holding and not self._silent else LOOK_S
+        await asyncio.sleep(max(0.0, began_at + pause_s - self._boot()))
+
+    async def _work(self, jetstream: JetStreamContext) -> None:
+        if not self._holding:
+            self.seen = await self._look(jetstream)
+            if self.other:
+                self._tenure = _Tenure(self.term, 0.0)
+            if self.other or not self._wanted:
+                return
+            self._revision = self.seen.revision
+        await self._write(jetstream)
+
+    async def _look(self, jetstream: JetStreamContext) -> Seen:
+        try:
+            message = await jetstream.get_last_msg(self._stream, self._subject)
+        except NotFoundError:
+            return Seen("", 0)
+        if message.headers and _OPERATION in message.headers:
+            return Seen("", message.seq or 0)
+        return Seen(_holder_of(message.data or b""), message.seq or 0)
+
+    async def _write(self, jetstream: JetStreamContext) -> None:
+        """Take it or renew it: the same message, which the broker refuses when another came between."""
+        sent_at = self._boot()
+        if not self.held:
+            self._since = self._now()
+        value = json.dumps({"holder": self.name, "since": self._since}).encode()
+        try:
+            ack = await self._publish(jetstream, value, {})
+        except APIError as error:
+            if error.err_code not in _WRONG_SEQUENCE:
+                raise
+            self._lose()
+            return
+        self._gain(ack.seq, sent_at)
+
+    async def _publish(
+        self, jetstream: JetStreamContext, value: bytes, headers: dict[str, str]
+    ) -> api.PubAck:
+        expected = {api.Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: str(self._revision)}
+        return await jetstream.publish(
+            self._subject, value, headers=headers | expected, msg_ttl=TTL_S, timeout=_ANSWER_S
+        )
+
+    def _gain(self, revision: int, sent_at: float) -> None:
+        tenure = self._tenure
+        # What lapsed was anybody's: it counts as gained anew even where nobody took it.
+        term = tenure.term if self._boot() < tenure.until else tenure.term + 1
+        self._holding, self._revision, self.seen = True, revision, Seen(self.name, revision)
+        self._tenure = _Tenure(term, sent_at + TTL_S - MARGIN_S)
+
+    def _lose(self) -> None:
+        """Another write came between: perhaps a renewal of our own whose answer was lost, so look first."""
+        self._holding, self.seen = False, None
+
+    async def _failed(self, client: FrameClient, error: Exception) -> None:
+        """The broker may have forgotten the key meanwhile: it is looked at again once the time is over."""
+        self._silent += 1
+        log.debug("the lease was not renewed: %r", error)
+        if not self.held:
+            self._lose()
+        if self._silent % _SILENT_MAX == 0 and client.is_connected:
+            await client.force_reconnect()
+
+    def _tell(self) -> None:
+        now = (self.held, self.term, self.other)
+        if now != self._told:
+            self._told = now
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self.changed.set)
+
+    async def _release(self, client: FrameClient) -> None:
+        """Leave a mark that nobody has it, which vanishes as the lease would have."""
+        held, self._tenure = self.held, _Tenure(self._tenure.term, 0.0)
+        if held and client.is_connected:
+            try:
+                await self._publish(client.jetstream(timeout=_ANSWER_S), b"", {_OPERATION: "DEL"})
+            except (NatsError, OSError, TimeoutError) as error:
+                log.warning("the lease was not given up (%r): it ends by itself within %d s", error, TTL_S)
+
+
+def _holder_of(value: bytes) -> str:
+    """Of a value that nobody of ours wrote: its text, which is somebody else at any rate."""
+    try:
+        return str(json.loads(value)["holder"])
+    except (LookupError, TypeError, ValueError):
+        return repr(value[:80])
+
+
+async def _closed(client: FrameClient) -> None:
+    try:
+        async with asyncio.timeout(_CLOSE_S / 2):
+            await client.close()
+    except (NatsError, OSError, TimeoutError) as error:
+        log.debug("closing the lease's NATS connection: %r", error)
