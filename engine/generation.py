@@ -1,6 +1,6 @@
-"""One loading of the wheel with the loops that work on it.
+"""A loaded wheel with the loops that work on it.
 
-When the cursor of the change log turns out void, the node ends this generation and makes the next.
+When the cursor of the change log turns out void, the jobs are loaded again beside the firing.
 """
 
 import asyncio
@@ -8,7 +8,18 @@ import logging
 from concurrent.futures import Executor
 from typing import Any
 
-from mainspring.changelog_tailer import Cursor, CursorVoid, Rows, Tailer
+from mainspring.changelog_tailer import (
+    LOST,
+    ChangeLogError,
+    Cursor,
+    CursorVoid,
+    Rows,
+    Tailer,
+    close,
+    connect,
+    costs_little,
+)
+from mainspring.changelog_tailer.backoff import Backoff
 from mainspring.engine.applier import Applier
 from mainspring.engine.changes import ChangeQueue
 from mainspring.engine.clock import Clock
@@ -17,6 +28,7 @@ from mainspring.engine.inflight import FRAMES_MAX
 from mainspring.engine.loading import Loaded
 from mainspring.engine.metrics import Metrics
 from mainspring.engine.publisher import Publisher
+from mainspring.engine.reloading import Reload
 from mainspring.engine.settlement import Settlement
 from mainspring.engine.stopping import run_beside
 from mainspring.engine.watchdog import Watchdog
@@ -46,12 +58,14 @@ class Generation:
     ) -> None:
         self.wheel = loaded.wheel
         self.quarantine = loaded.quarantine
+        self._clock = clock
+        self._threads = threads
         self._judge = loaded.judge
+        self._decoder = loaded.decoder
+        self._tailer_options = tailer_options
         self._changes = ChangeQueue(loaded.cursor)
         self._changes.preload(loaded.owed_changes, loaded.tail_from)
-        self.tailer = Tailer(
-            cursor=loaded.tail_from, sink=self._take, decoder=loaded.decoder, **tailer_options
-        )
+        self.tailer = self._tailer_from(loaded.tail_from)
         applier = Applier(self.wheel, self.quarantine, metrics, threads)
         applier.count_jobs()
         ticker = Ticker(
@@ -72,24 +86,58 @@ class Generation:
             metrics=metrics,
             read_changes=self._read_changes,
         )
-        self._void: CursorVoid | None = None
         self._watchdog = Watchdog(self.wheel, metrics, threads, period_s=watchdog_period_s)
 
     async def run(self) -> None:
-        """Until `stop`. Raises `CursorVoid` when the jobs have to be loaded again, and any loop's error.
+        """Until `stop`. Raises any loop's error.
 
         What the ticker has drained is out of the wheel: it all goes to the publisher before this returns.
         """
         await run_beside(self._conductor.run(), self._tail(), self._watchdog.run())
-        if self._void is not None:
-            raise self._void
+
+    def _tailer_from(self, cursor: Cursor) -> Tailer:
+        return Tailer(cursor=cursor, sink=self._take, decoder=self._decoder, **self._tailer_options)
 
     async def _tail(self) -> None:
+        while True:
+            try:
+                await self.tailer.run()
+            except CursorVoid as void:
+                log.warning("loading the jobs again, beside the firing: %s", void)
+                self.tailer.last_error = str(void)
+                await self.tailer.aclose()
+                self.tailer = self._tailer_from(await self._reload())
+
+    async def _reload(self) -> Cursor:
+        """Where to tail on, once every difference is on its way; tried for as long as Postgres is away."""
+        backoff = Backoff(self._tailer_options["retry_cap_s"])
+        while True:
+            try:
+                return await self._reload_once()
+            except (*LOST, ChangeLogError) as error:
+                pause_s = backoff.failed(cheap=costs_little(error))
+                log.warning(
+                    "jobs not loaded again (%s); trying again in %.1f s", str(error) or repr(error), pause_s
+                )
+                await asyncio.sleep(pause_s)
+
+    async def _reload_once(self) -> Cursor:
+        options = self._tailer_options
+        connection = await connect(options["dsn"], ssl_context=options["ssl_context"])
+        reload = Reload(
+            self.wheel,
+            self.quarantine,
+            self._judge,
+            self._decoder,
+            self._changes,
+            threads=self._threads,
+            began_at=self._clock.now(),
+            void=self.tailer.cursor,
+        )
         try:
-            await self.tailer.run()
-        except CursorVoid as void:
-            self._void = void
-            self._conductor.stop()
+            return await reload.run(connection)
+        finally:
+            await close(connection)
 
     def stop(self) -> None:
         """End `run` after what is being drained."""
