@@ -66,8 +66,8 @@ class Generation:
         self._changes = ChangeQueue(loaded.cursor)
         self._changes.preload(loaded.owed_changes, loaded.tail_from)
         self.tailer = self._tailer_from(loaded.tail_from)
-        applier = Applier(self.wheel, self.quarantine, metrics, threads)
-        applier.count_jobs()
+        self._applier = Applier(self.wheel, self.quarantine, metrics, threads)
+        self._applier.count_jobs()
         ticker = Ticker(
             self.wheel,
             late_after_s=LATE_S,
@@ -81,7 +81,7 @@ class Generation:
             publisher,
             settlement,
             self._changes,
-            applier=applier,
+            applier=self._applier,
             clock=clock,
             metrics=metrics,
             read_changes=self._read_changes,
@@ -107,6 +107,7 @@ class Generation:
                 self.tailer.last_error = str(void)
                 await self.tailer.aclose()
                 self.tailer = self._tailer_from(await self._reload())
+                self._applier.count_jobs()  # who left quarantine without a row is counted by no batch
 
     async def _reload(self) -> Cursor:
         """Where to tail on, once every difference is on its way; tried for as long as Postgres is away."""
