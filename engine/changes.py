@@ -34,6 +34,7 @@ class ChangeQueue:
         self._pages: deque[_Page] = deque()
         self._rows = 0
         self._room = asyncio.Event()
+        self._emptied = asyncio.Event()
 
     def __repr__(self) -> str:
         return f"ChangeQueue(pages={len(self._pages)}, cursor={self.cursor})"
@@ -68,6 +69,12 @@ class ChangeQueue:
         self._rows += len(batch)
         self._skip_empty()
         self.arrived.set()
+
+    async def all_applied(self) -> None:
+        """Wait until nothing waits any more."""
+        while self._pages:
+            self._emptied.clear()
+            await self._emptied.wait()
 
     def preload(self, batches: list[Batch], cursor: Cursor) -> None:
         """Changes that were read before there was a reader; `cursor` counts as applied with their last."""
@@ -106,6 +113,8 @@ class ChangeQueue:
             self.cursor = self._pages.popleft().cursor
         if not self.full:
             self._room.set()
+        if not self._pages:
+            self._emptied.set()
 
 
 def _prefix_before(changed_at: NDArray[np.float64], second: int) -> int:

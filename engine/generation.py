@@ -1,6 +1,6 @@
-"""One loading of the wheel with the loops that work on it.
+"""A loaded wheel with the loops that work on it.
 
-When the cursor of the change log turns out void, the node ends this generation and makes the next.
+When the cursor of the change log turns out void, the jobs are loaded again beside the firing.
 """
 
 import asyncio
@@ -11,7 +11,18 @@ from typing import Any, Final
 
 import asyncpg
 
-from mainspring.changelog_tailer import Cursor, CursorVoid, Rows, Tailer, connect
+from mainspring.changelog_tailer import (
+    LOST,
+    ChangeLogError,
+    Cursor,
+    CursorVoid,
+    Rows,
+    Tailer,
+    close,
+    connect,
+    costs_little,
+)
+from mainspring.changelog_tailer.backoff import Backoff
 from mainspring.engine.applier import Applier
 from mainspring.engine.bucket import Bucket
 from mainspring.engine.changes import ChangeQueue
@@ -23,6 +34,7 @@ from mainspring.engine.loading import Loaded
 from mainspring.engine.metrics import Metrics
 from mainspring.engine.publisher import Publisher
 from mainspring.engine.recovery import RecoveryPoint
+from mainspring.engine.reloading import Reload
 from mainspring.engine.settlement import Settlement
 from mainspring.engine.standby import Follower
 from mainspring.engine.stopping import run_beside, unless_stopped
@@ -64,12 +76,14 @@ class Generation:
         self._following: Callable[[RecoveryPoint], None] | None = None
         self._turned = asyncio.Event()
         self.quarantine = loaded.quarantine
+        self._clock = clock
+        self._threads = threads
         self._judge = loaded.judge
         self._changes = ChangeQueue(loaded.cursor)
         self._changes.preload(loaded.owed_changes, loaded.tail_from)
         self.tailer = self._new_tailer(loaded.tail_from)
-        applier = Applier(self.wheel, self.quarantine, metrics, threads)
-        applier.count_jobs()
+        self._applier = Applier(self.wheel, self.quarantine, metrics, threads)
+        self._applier.count_jobs()
         self._ticker = ticker = Ticker(
             self.wheel,
             late_after_s=LATE_S,
@@ -83,7 +97,7 @@ class Generation:
             publisher,
             settlement,
             self._changes,
-            applier=applier,
+            applier=self._applier,
             clock=clock,
             metrics=metrics,
             read_changes=self._read_changes,
@@ -92,8 +106,8 @@ class Generation:
         self._watchdog = Watchdog(self.wheel, metrics, threads, period_s=watchdog_period_s)
 
     async def run(self) -> None:
-        """Until `stop`. Raises `CursorVoid` and `ClockWentBack` when the jobs have to be loaded again, and
-        any loop's error.
+        """Until `stop`. Raises `ClockWentBack`, and `CursorVoid` where this node follows, when the jobs have to
+        be loaded again, and any loop's error.
 
         What the ticker has drained is out of the wheel: it all goes to the publisher before this returns.
         """
@@ -113,10 +127,55 @@ class Generation:
 
     async def _read_on(self) -> None:
         """The whole log where this node leads; what the leading one has applied where it follows."""
-        if self._following is None:
-            await self.tailer.run()
-        else:
+        if self._following is not None:
             await self._follower(self._following).run()
+            return
+        while True:
+            try:
+                await self.tailer.run()
+            except CursorVoid as void:
+                await self._load_beside_the_firing(void)
+
+    async def _load_beside_the_firing(self, void: CursorVoid) -> None:
+        log.warning("loading the jobs again, beside the firing: %s", void)
+        self.tailer.last_error = str(void)
+        await self.tailer.aclose()
+        self.tailer = self._new_tailer(await self._reload())
+        self._applier.count_jobs()  # who left quarantine without a row is counted by no batch
+
+    async def _reload(self) -> Cursor:
+        """Where to tail on, once every difference is on its way; tried for as long as Postgres is away."""
+        backoff = Backoff(self._tailer_options["retry_cap_s"])
+        while True:
+            try:
+                return await self._reload_once()
+            except (*LOST, ChangeLogError) as error:
+                pause_s = backoff.failed(cheap=costs_little(error))
+                log.warning(
+                    "jobs not loaded again (%s); trying again in %.1f s", str(error) or repr(error), pause_s
+                )
+                await asyncio.sleep(pause_s)
+
+    async def _reload_once(self) -> Cursor:
+        connection = await self._connect_to_log()
+        reload = Reload(
+            self.wheel,
+            self.quarantine,
+            self._judge,
+            self._decoder,
+            self._changes,
+            threads=self._threads,
+            began_at=self._clock.now(),
+            void=self.tailer.cursor,
+        )
+        try:
+            return await reload.run(connection)
+        finally:
+            await close(connection)
+
+    async def _connect_to_log(self) -> asyncpg.Connection:
+        options = self._tailer_options
+        return await connect(options["dsn"], ssl_context=options["ssl_context"])
 
     # ------------------------------------------------------------------------------ leading, following
 
@@ -146,12 +205,9 @@ class Generation:
         return Tailer(cursor=cursor, sink=self._take, decoder=self._decoder, **self._tailer_options)
 
     def _follower(self, arrive: Callable[[RecoveryPoint], None]) -> Follower:
-        async def connect_to_log() -> asyncpg.Connection:
-            return await connect(self._tailer_options["dsn"], ssl_context=self._tailer_options["ssl_context"])
-
         return Follower(
             self._bucket,
-            connect_to_log,
+            self._connect_to_log,
             self._decoder,
             self._read_upto,
             sink=self._take_followed,

@@ -79,5 +79,5 @@ def _insert_sql(rows: int) -> str:
     return (
         f"insert into mainspring.jobs (every_s, payload) "
         f"select case {' '.join(bounds)} else {MIX[-1][0]} end, to_jsonb('{payload}'::text) "
-        f"from (select (hashint4(n)::bigint & 65535) % 100 as draw from generate_series(1, {rows}) n) as drawn"
+        f"from (select (hashint4(n)::bigint & 65535) % 100 as draw from generate_series(1, {rows}) n) as d"
     )

@@ -121,6 +121,9 @@ class Wheel:
     def knows(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of the jobs are there, shape (n,): ``in`` of many, under the conditions of ``next_dues``."""
 
+    def ids(self, shard: int) -> NDArray[np.int64]:
+        """The ids of the jobs of shard 0 to 255, shape (n,), in no order, all of one moment."""
+
     def __contains__(self, job_id: int) -> bool: ...
     def __len__(self) -> int: ...
     def counts(self) -> dict[str, int]:

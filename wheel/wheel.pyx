@@ -11,6 +11,7 @@ from libc.string cimport memcpy, memset
 
 from mainspring.wheel.audit cimport FAULTS_KNOWN
 from mainspring.wheel.batch cimport ACCEPTED, Batch, batch_apply, batch_refusal
+from mainspring.wheel.census cimport census
 from mainspring.wheel.core cimport (
     WRONG_SECOND, Core, add_counts, armed_for, audit_locked, bytes_of, clear_all, core_close, core_open,
     drain_second, inflict_locked, knows, reserve_jobs, shard_for, time_holds,
@@ -290,6 +291,20 @@ cdef class Wheel:
         cdef cnp.ndarray known = np.empty(len(jobs), np.bool_)
         ask(&self.core, jobs, NULL, <uint8_t*>cnp.PyArray_DATA(known))
         return known
+
+    def ids(self, shard: int) -> np.ndarray:
+        cdef Shard* at = &self.core.shards[shard_number(shard)]
+        cdef int64_t* to = NULL
+        cdef uint64_t room = 0
+        cdef uint64_t jobs = census(at, NULL, 0)
+        ids = np.empty(0, np.int64)
+        while jobs > room:  # more than there was room for, or more by now
+            room = jobs
+            ids = np.empty(room, np.int64)
+            to = <int64_t*>cnp.PyArray_DATA(<cnp.ndarray>ids)
+            with nogil:
+                jobs = census(at, to, room)
+        return ids[:jobs]
 
     def __contains__(self, job_id: int) -> bool:
         cdef int64_t id = job_id
