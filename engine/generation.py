@@ -13,6 +13,7 @@ from mainspring.engine.applier import Applier
 from mainspring.engine.changes import ChangeQueue
 from mainspring.engine.clock import Clock
 from mainspring.engine.conductor import LATE_S, Conductor
+from mainspring.engine.digests import Digests
 from mainspring.engine.inflight import FRAMES_MAX
 from mainspring.engine.loading import Loaded
 from mainspring.engine.metrics import Metrics
@@ -49,6 +50,7 @@ class Generation:
         self._judge = loaded.judge
         self._changes = ChangeQueue(loaded.cursor)
         self._changes.preload(loaded.owed_changes, loaded.tail_from)
+        self.digests = Digests(self.wheel, self._changes)
         self.tailer = Tailer(
             cursor=loaded.tail_from, sink=self._take, decoder=loaded.decoder, **tailer_options
         )
