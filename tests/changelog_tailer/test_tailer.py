@@ -161,9 +161,10 @@ async def test_a_long_transaction_wakes_whoever_was_woken_just_before(dsn: str) 
 
 async def test_the_cursor_of_the_last_page_is_the_end_of_the_reading(dsn: str) -> None:
     async with following(dsn) as (tailer, follower, _):
+        before = tailer.cursor
         await execute(dsn, INSERT)
         await follower.wait_for_jobs(1)
-        await follower.wait(lambda: bool(follower.cursors) and follower.cursors[-1] == tailer.cursor)
+        await follower.wait(lambda: follower.cursors[-1] == tailer.cursor != before)
         reached = follower.cursors[-1]
     async with following(dsn, cursor=reached) as (tailer, follower, _):
         await execute(dsn, INSERT)
