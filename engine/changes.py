@@ -6,6 +6,7 @@ has to wait: what was owed before its `changed_at` is owed under the old definit
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,8 @@ class ChangeQueue:
         self._rows = 0
         self._room = asyncio.Event()
         self._emptied = asyncio.Event()
+        self._exact = True
+        self._looks: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
         return f"ChangeQueue(pages={len(self._pages)}, cursor={self.cursor})"
@@ -75,6 +78,13 @@ class ChangeQueue:
         while self._pages:
             self._emptied.clear()
             await self._emptied.wait()
+    def when_exact(self, look: Callable[[], None]) -> None:
+        """Call `look` once, as soon as what is applied is what `cursor` sees and nothing else: now or later.
+
+        Between the pages of a long reading, and while a slice is being applied, it is not.
+        """
+        self._looks.append(look)
+        self._tell_exact()
 
     def preload(self, batches: list[Batch], cursor: Cursor) -> None:
         """Changes that were read before there was a reader; `cursor` counts as applied with their last."""
@@ -100,6 +110,7 @@ class ChangeQueue:
             return None
         rows = slice(page.applied, stop)
         batch = page.batch
+        self._exact = False
         return Batch(batch.definitions[rows], batch.texts, batch.changed_at[rows], batch.ops[rows])
 
     def applied(self, rows: int) -> None:
@@ -110,11 +121,20 @@ class ChangeQueue:
 
     def _skip_empty(self) -> None:
         while self._pages and self._pages[0].applied == len(self._pages[0].batch):
-            self.cursor = self._pages.popleft().cursor
+            cursor = self._pages.popleft().cursor
+            if cursor != self.cursor:  # a page within a reading carries the one before it
+                self.cursor, self._exact = cursor, True
+                self._tell_exact()
         if not self.full:
             self._room.set()
         if not self._pages:
             self._emptied.set()
+
+    def _tell_exact(self) -> None:
+        if self._exact:
+            looks, self._looks = self._looks, []
+            for look in looks:
+                look()
 
 
 def _prefix_before(changed_at: NDArray[np.float64], second: int) -> int:

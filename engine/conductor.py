@@ -177,7 +177,8 @@ class Conductor:
         """Let the owed seconds from this one on be drained, up to that in which the next change was made."""
         if second > self._fresh_until:
             await self._refresh(second)
-            await self._apply_ready()
+        # Again: the second before this one may have been drained since the last look.
+        await self._apply_ready()
         owed_until = self._changes.owed_until
         last = self._fresh_until if owed_until is None else min(self._fresh_until, owed_until)
         self._ticker.permit(max(second, last))

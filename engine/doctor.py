@@ -9,9 +9,8 @@ Nothing is changed, and what is away hides nothing but what depends on it.
 import json
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 from nats.aio.client import Client
@@ -23,6 +22,7 @@ from mainspring.changelog_tailer import LOST, ChangeLogError, close, connect
 from mainspring.changelog_tailer.pruning import lags
 from mainspring.engine.clock import Clock
 from mainspring.engine.config import Settings, SettingsError
+from mainspring.engine.findings import Finding
 from mainspring.engine.jobs.exporting import unfit_crons
 from mainspring.engine.live_cursors import live_readers
 from mainspring.engine.recovery import RecoveryPointDamaged
@@ -37,20 +37,6 @@ _POSTGRES_NOW = "select extract(epoch from clock_timestamp())::float8"
 
 Dial = Callable[[Settings, str], AbstractAsyncContextManager[Client]]
 """Opens a NATS connection for a purpose; raises an OSError or a SettingsError that says why it cannot."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at. mend: what to do about it, empty where all is good."""
-
-    name: str
-    good: bool
-    says: str
-    mend: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 async def examine(settings: Settings, clock: Clock, dial: Dial) -> list[Finding]:

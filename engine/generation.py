@@ -29,6 +29,7 @@ from mainspring.engine.changes import ChangeQueue
 from mainspring.engine.clock import Clock
 from mainspring.engine.clock_guard import ClockGuard
 from mainspring.engine.conductor import LATE_S, Conductor
+from mainspring.engine.digests import Digests
 from mainspring.engine.inflight import FRAMES_MAX
 from mainspring.engine.loading import Loaded
 from mainspring.engine.metrics import Metrics
@@ -81,6 +82,7 @@ class Generation:
         self._judge = loaded.judge
         self._changes = ChangeQueue(loaded.cursor)
         self._changes.preload(loaded.owed_changes, loaded.tail_from)
+        self.digests = Digests(self.wheel, self._changes)
         self.tailer = self._new_tailer(loaded.tail_from)
         self._applier = Applier(self.wheel, self.quarantine, metrics, threads)
         self._applier.count_jobs()

@@ -84,7 +84,13 @@ class Node:
             if lease
             else None
         )
-        self._web = Web(self._metrics, self._why_not_ready, host=settings.http_host, port=settings.http_port)
+        self._web = Web(
+            self._metrics,
+            self._why_not_ready,
+            lambda: self._generation.digests if self._generation else None,
+            host=settings.http_host,
+            port=settings.http_port,
+        )
         self._phase = "starting"
         self._publisher: Publisher | None = None
         self._settlement: Settlement[Cursor] | None = None

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
+from mainspring.engine.digests import Digests, digest_answer
 from mainspring.engine.metrics import Metrics
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
@@ -26,11 +27,23 @@ class PortTaken(Exception):
 
 
 class Web:
-    """Serves until `aclose`. `not_ready` gives the reason why the node is not ready, or an empty string."""
+    """Serves until `aclose`. `not_ready` gives the reason why the node is not ready, or an empty string.
 
-    def __init__(self, metrics: Metrics, not_ready: Callable[[], str], *, host: str, port: int) -> None:
+    digests: those of the wheel that is at work, None before there is one.
+    """
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        not_ready: Callable[[], str],
+        digests: Callable[[], Digests | None],
+        *,
+        host: str,
+        port: int,
+    ) -> None:
         self._metrics = metrics
         self._not_ready = not_ready
+        self._digests = digests
         self._host = host
         self._port = port
         app = web.Application()
@@ -39,6 +52,7 @@ class Web:
                 web.get("/healthz", self._healthz),
                 web.get("/readyz", self._readyz),
                 web.get("/metrics", self._render),
+                web.get("/api/digest", self._digest),
             ]
         )
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
@@ -69,6 +83,9 @@ class Web:
         if reason := self._not_ready():
             return web.Response(status=503, text=f"not ready: {reason}\n")
         return web.Response(text="ready\n")
+
+    async def _digest(self, request: web.Request) -> web.Response:
+        return await digest_answer(self._digests(), request.query.get("shard"))
 
     async def _render(self, _: web.Request) -> web.Response:
         return web.Response(body=self._metrics.render(), headers={"Content-Type": _PROMETHEUS})

@@ -1,4 +1,4 @@
-"""`mainspring loadtest changes`: what the change log costs those who write jobs."""
+"""`mainspring loadtest changes`: what the change log costs those who write jobs, and how soon it is read."""
 
 import asyncio
 import json
@@ -21,6 +21,12 @@ _SAYS: Final = {
     "updates_per_s": "single-row updates, each a transaction, with the change log",
     "updates_plain_per_s": "without it",
     "updates_ratio": "the part of the throughput that the log leaves; median of the rounds",
+    "commits_per_s": "single-row updates, steadily, each a transaction",
+    "armed_p50_ms": "from the commit to the wheel, the median of them",
+    "armed_p99_ms": "and the 99th of a hundred",
+    "armed_max_ms": "and the slowest",
+    "bulk_change_s": "from the commit of one insert of all rows to the last of them in the wheel",
+    "bulk_tick_late_max_ms": "how late a second was drained meanwhile, at worst",
 }
 
 
@@ -29,22 +35,37 @@ def changes_command(
     rows: Annotated[int, typer.Option("--rows", min=1000, metavar="N", help="Rows inserted.")] = 1_000_000,
     clients: Annotated[int, typer.Option("--clients", min=1, max=64, help="Clients that update.")] = 8,
     seconds: Annotated[float, typer.Option("--seconds", min=1, help="How long they update, in all.")] = 30.0,
+    tail_jobs: Annotated[
+        int, typer.Option("--tail-jobs", min=0, help="Jobs in the wheel for the tail's figures; 0: none.")
+    ] = 100_000,
+    tail_s: Annotated[float, typer.Option("--tail-s", min=1, help="How long single commits go on.")] = 20.0,
     embedded: Annotated[  # noqa: ARG001
         Path | None,
         typer.Option("--embedded", metavar="DIR", help="Taken as by every command; a server is made anew."),
     ] = None,
     json_wanted: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Measure what the change log costs: bulk inserts and single-row updates, with it and without it.
+    """Measure what the change log costs those who write, and how soon a node has what they wrote.
 
-    Both run on an embedded Postgres that is made for it, in turn, so that a busy machine slows both.
+    First bulk inserts and single-row updates, with the log and without it, in turn, so that a busy machine
+    slows both. Then a node's tail beside a process that commits: the time from a commit to the wheel, and
+    that of one commit of all rows. All of it runs on an embedded Postgres that is made for it.
 
     \b
     mainspring loadtest changes
     mainspring loadtest changes --rows 100000 --seconds 10 --json
     """
     with Console(stderr=True).status("starting Postgres") as status:
-        figures = asyncio.run(write_costs(rows=rows, clients=clients, seconds=seconds, tell=status.update))
+        figures = asyncio.run(
+            write_costs(
+                rows=rows,
+                clients=clients,
+                seconds=seconds,
+                tail_jobs=tail_jobs,
+                tail_s=tail_s,
+                tell=status.update,
+            )
+        )
     if json_wanted:
         typer.echo(json.dumps(figures))
     else:

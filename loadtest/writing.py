@@ -1,6 +1,7 @@
 """What the change log costs those who write jobs: the same writes with it and without it, in turn.
 
-    figures = asyncio.run(write_costs(rows=1_000_000, clients=8, seconds=20, tell=print))
+    costs = write_costs(rows=1_000_000, clients=8, seconds=20, tail_jobs=0, tail_s=0, tell=print)
+    figures = asyncio.run(costs)
 
 Both tables are on one embedded server that is made for the run. "Without" is the same table with the
 triggers of the log off.
@@ -22,6 +23,7 @@ import asyncpg
 from mainspring.changelog_tailer import schema
 from mainspring.engine.embedded import EmbeddedPostgres
 from mainspring.loadtest.plan import Figures
+from mainspring.loadtest.tailing import tail_figures
 
 LOGGED, PLAIN = "logged", "plain"
 UPDATED_JOBS: Final = 20_000
@@ -30,6 +32,8 @@ UPDATED_JOBS: Final = 20_000
 ROUNDS: Final = 15
 """Each round measures both tables, so that a slow minute of the machine is a slow minute of both."""
 
+COMMITS_PER_S: Final = 1000
+_EMPTY: Final = ("truncate mainspring.jobs restart identity", "truncate mainspring.job_changes")
 _WITHOUT_LOG: Final = """
 do $$
 declare name text;
@@ -49,8 +53,14 @@ select 'job-' || n, 60, '{"url": "https://example.org/12345"}' from generate_ser
 _UPDATE: Final = "update mainspring.jobs set every_s = $2 where id = $1"
 
 
-async def write_costs(*, rows: int, clients: int, seconds: float, tell: Callable[[str], None]) -> Figures:
-    """Bulk inserts of ``rows`` rows and single-row updates by ``clients`` for about ``seconds`` in all."""
+async def write_costs(
+    *, rows: int, clients: int, seconds: float, tail_jobs: int, tail_s: float, tell: Callable[[str], None]
+) -> Figures:
+    """Bulk inserts of ``rows`` rows and single-row updates by ``clients`` for about ``seconds`` in all.
+
+    Then the tail's figures of tailing.py with ``tail_jobs`` jobs, at 1,000 commits a second for
+    ``tail_s``; none of these for 0 jobs.
+    """
     async with _tables() as dsns:
         tell("single-row updates")
         for dsn in dsns.values():
@@ -58,6 +68,17 @@ async def write_costs(*, rows: int, clients: int, seconds: float, tell: Callable
         updates = await _update_rounds(dsns, clients, seconds / (2 * ROUNDS))
         tell(f"bulk insert of {rows:,} rows")
         inserts = {name: await _insert(dsn, rows, emptied=True) for name, dsn in dsns.items()}
+        tail: Figures = {}
+        if tail_jobs:
+            await _execute(dsns[LOGGED], *_EMPTY)
+            tail = await tail_figures(
+                dsns[LOGGED],
+                jobs=tail_jobs,
+                rows=rows,
+                commits_per_s=COMMITS_PER_S,
+                seconds=tail_s,
+                tell=tell,
+            )
     return {
         "rows": rows,
         "clients": clients,
@@ -67,6 +88,7 @@ async def write_costs(*, rows: int, clients: int, seconds: float, tell: Callable
         "updates_per_s": median(updates[LOGGED]),
         "updates_plain_per_s": median(updates[PLAIN]),
         "updates_ratio": median(map(_ratio, updates[LOGGED], updates[PLAIN])),
+        **tail,
     }
 
 
@@ -114,8 +136,7 @@ async def _execute(dsn: str, *statements: str) -> None:
 async def _insert(dsn: str, rows: int, *, emptied: bool = False) -> float:
     """Seconds that the insert and its commit take."""
     if emptied:
-        await _execute(dsn, "truncate mainspring.jobs restart identity", "truncate mainspring.job_changes")
-        await _execute(dsn, "checkpoint")
+        await _execute(dsn, *_EMPTY, "checkpoint")
     connection = await asyncpg.connect(dsn)
     try:
         began_at = time.perf_counter()

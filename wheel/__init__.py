@@ -11,6 +11,7 @@ Two halves, of which each is of use without the other:
 
 from mainspring.wheel.cron import CronSpec, parse_cron
 from mainspring.wheel.definition import Schedule
+from mainspring.wheel.digester import Digester, shards_of
 from mainspring.wheel.errors import ScheduleError
 from mainspring.wheel.frames import SKIP_REASONS, Frames
 from mainspring.wheel.layout import (
@@ -52,6 +53,7 @@ __all__ = [
     "SHARDS",
     "SKIP_REASONS",
     "CronSpec",
+    "Digester",
     "Frames",
     "Loader",
     "ManualClock",
@@ -68,5 +70,6 @@ __all__ = [
     "parse_cron",
     "phase_of",
     "shard_of",
+    "shards_of",
     "spread_of",
 ]

@@ -4,6 +4,7 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint16
 from libc.string cimport memcpy
 
 from mainspring.wheel.blobs cimport blob_at, blobs_fit, blobs_give, blobs_reserve, blobs_take
+from mainspring.wheel.digest_walk cimport digest_gain, digest_lose
 from mainspring.wheel.index cimport index_insert, index_remove, index_reserve, index_settle
 from mainspring.wheel.memory cimport DONE, NO_MEMORY
 from mainspring.wheel.records cimport (
@@ -143,6 +144,7 @@ cdef void loosen(Shard* shard, const Record* record) noexcept nogil:
 
 cdef void forget(Shard* shard, uint32_t number) noexcept nogil:
     cdef Record* record = record_at(&shard.records, number)
+    digest_lose(shard, number)
     loosen(shard, record)
     if record.blob != NONE:
         blobs_give(&shard.blobs, record.blob, stored_bytes(shard, record))
@@ -216,6 +218,7 @@ cdef void store(
     store_blob(shard, record, row, texts, plan)
     count(shard, record, 1)
     settle(shard, number, record)
+    digest_gain(shard, number)
 
 
 cdef int remove_job(Shard* shard, const Definition_t* row, uint32_t number) noexcept nogil:
@@ -247,6 +250,7 @@ cdef int apply_row(
     if plan.number == NONE:
         plan.number = new_record(shard, row.id, plan.hash)
     else:
+        digest_lose(shard, plan.number)
         loosen(shard, old)
     store(shard, plan.number, row, texts, &plan)
     return CHANGED

@@ -13,6 +13,7 @@ from libc.stdint cimport INT64_MAX, int64_t, uint32_t, uint64_t
 
 from mainspring.wheel.arrears cimport Arrears
 from mainspring.wheel.blobs cimport Blobs
+from mainspring.wheel.digest cimport Digest
 from mainspring.wheel.far cimport Far, far_drop, far_find, far_head
 from mainspring.wheel.holds cimport Holds, hold_note, hold_now
 from mainspring.wheel.index cimport IndexTable
@@ -68,6 +69,7 @@ ctypedef struct Shard:
     uint32_t evacuated      # records below this have their blobs on new pages; NONE: all stay where they are
     uint64_t met[11]        # faults a drain met and mended, by number, until a sweep tells of them
     Arrears arrears
+    Digest digest
 
 
 cdef void shard_open(

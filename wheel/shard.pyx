@@ -52,6 +52,7 @@ cdef void shard_clear(Shard* shard) noexcept nogil:
     shard.evacuated = NONE
     shard.drained = shard.begun
     shard.jobs = shard.armed = shard.paused = 0
+    shard.digest.sum = 0
 
 
 cdef void shard_close(Shard* shard) noexcept nogil:

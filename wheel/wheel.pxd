@@ -4,14 +4,16 @@ Any thread may call any method. Each enters `nogil` once, and the code it comes 
 an error here. The methods are described in wheel.pyi.
 """
 
-from libc.stdint cimport uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from mainspring.wheel.core cimport Core
+from mainspring.wheel.digest cimport Names
 from mainspring.wheel.load cimport Load
 
 
 cdef class Wheel:
     cdef Core core
+    cdef Names names                # of the routes and expressions, for digests
     cdef dict route_numbers
     cdef dict cron_numbers
     cdef list compiled
@@ -20,6 +22,7 @@ cdef class Wheel:
     cdef str reply_prefix
     cdef bint loading               # a Loader is open
     cdef uint32_t applying          # calls of apply under way
+    cdef bint digesting             # a Digester is open
 
     cdef int require_whole(self) except -1
 

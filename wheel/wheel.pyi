@@ -67,6 +67,14 @@ class Wheel:
         it came; the same call may be repeated.
         """
 
+    def digests(self, rows: NDArray[np.void], texts: bytes) -> NDArray[np.uint64]:
+        """What each row, shape (n,) of DEFINITION, would add to its shard's digest, shape (n,).
+
+        0 for OP_DELETE. Equal for equal definitions in every process, whatever numbers their routes and
+        expressions have: see `mainspring.wheel.Digester`. ValueError names the first row that cannot be
+        judged good.
+        """
+
     def drain(self, second: int, now: int, frames: Frames) -> bool:
         """Append the runs of ``second`` to ``frames``; True once all shards have given theirs.
 

@@ -17,15 +17,17 @@ from mainspring.wheel.core cimport (
     drain_second, inflict_locked, knows, reserve_jobs, shard_for, time_holds,
 )
 from mainspring.wheel.cron_eval cimport CompiledCron
+from mainspring.wheel.digest cimport Names, digest_of_text
+from mainspring.wheel.digest_walk cimport digest_of_row
 from mainspring.wheel.drain cimport WHOLE
-from mainspring.wheel.edit cimport Definition_t
+from mainspring.wheel.edit cimport OP_DELETE, Definition_t
 from mainspring.wheel.faults cimport NOT_ARMED
 from mainspring.wheel.frames cimport Frames, RouteText
 from mainspring.wheel.holds cimport holds_count, holds_within
 from mainspring.wheel.lookup cimport Question, look_up
 from mainspring.wheel.load cimport load_add, load_build, load_close, load_open
 from mainspring.wheel.memory cimport DONE, NO_MEMORY, memory_give, memory_take
-from mainspring.wheel.registry cimport registry_add
+from mainspring.wheel.registry cimport Registry, registry_add, registry_close
 from mainspring.wheel.schedule cimport KIND_CRON, KIND_INTERVAL, KIND_ONCE
 from mainspring.wheel.shard cimport NEVER, SHARDS, Shard
 from mainspring.wheel.stage cimport REFUSED_NO_LOAD
@@ -77,6 +79,24 @@ cdef RouteText* new_route(bytes text) except NULL:
     route.bytes = <uint32_t>len(text)
     memcpy(route.text, <const char*>text, len(text))
     return route
+
+
+# The number of a thing and of its name, which is one; -1 when there is no memory for both.
+cdef int64_t add_named(Registry* things, void* thing, Registry* names, bytes name):
+    cdef uint64_t digest = digest_of_text(<const uint8_t*><const char*>name, <uint32_t>len(name))
+    cdef int64_t number
+    if registry_add(names, <void*>digest) < 0:
+        return -1
+    number = registry_add(things, thing)
+    if number < 0:
+        names.count -= 1
+    return number
+
+
+cdef inline uint64_t row_digest(const Batch* batch, uint64_t i, const Names* names) noexcept nogil:
+    if batch.rows[i].op == OP_DELETE:
+        return 0
+    return digest_of_row(&batch.rows[i], batch.texts, names)
 
 
 cdef object refusal_of(int refusal, object row, uint64_t number):
@@ -159,6 +179,8 @@ cdef class Wheel:
 
     def __dealloc__(self):
         core_close(&self.core)
+        registry_close(&self.names.routes)
+        registry_close(&self.names.crons)
 
     def __repr__(self) -> str:
         return f"<Wheel at {self.core.now}: {len(self)} jobs>"
@@ -178,7 +200,7 @@ cdef class Wheel:
                 "128 characters in all"
             )
         text = new_route(f"HPUB {self.subject}{route} {self.reply_prefix}.".encode())
-        number = registry_add(&self.core.routes, text)
+        number = add_named(&self.core.routes, text, &self.names.routes, route.encode())
         if number < 0:
             memory_give(text)
             raise out_of_memory("for a route")
@@ -192,7 +214,8 @@ cdef class Wheel:
             return self.cron_numbers[expression, tz]
         compiled = CompiledCron(expression, tz)
         self.compiled.append(compiled)
-        number = registry_add(&self.core.crons, compiled.group)
+        pair = f"{expression}\0{tz}"
+        number = add_named(&self.core.crons, compiled.group, &self.names.crons, pair.encode())
         if number < 0:
             self.compiled.pop()
             raise out_of_memory("for a cron expression")
@@ -235,6 +258,23 @@ cdef class Wheel:
         if code != DONE:
             raise refusal_of(code, rows[refused], refused)
         return batch.changed
+
+    def digests(self, cnp.ndarray rows not None, bytes texts not None) -> np.ndarray:
+        cdef cnp.ndarray definitions = definitions_of(rows)
+        cdef cnp.ndarray digests = np.empty(len(definitions), np.uint64)
+        cdef uint64_t* to = <uint64_t*>cnp.PyArray_DATA(digests)
+        cdef Batch batch
+        cdef uint64_t refused, i
+        cdef int code
+        describe(&batch, self, definitions, texts)
+        with nogil:
+            code = batch_refusal(&batch, &refused)
+            if code == ACCEPTED:
+                for i in range(batch.count):
+                    to[i] = row_digest(&batch, i, &self.names)
+        if code != ACCEPTED:
+            raise refusal_of(code, rows[refused], refused)
+        return digests
 
     def drain(self, second: int, now: int, Frames frames not None) -> bool:
         cdef int64_t drained = second
@@ -372,6 +412,8 @@ cdef class Loader:
         wheel.require_whole()
         if wheel.applying:
             raise RuntimeError("another thread is applying changes to this wheel: load it before or after")
+        if wheel.digesting:
+            raise RuntimeError("a digester is open on this wheel: close it first")
         if len(wheel):
             raise RuntimeError(f"a loader fills an empty wheel, this one has {len(wheel)} jobs: clear it first")
         load_open(&self.load, &wheel.core)

@@ -23,3 +23,30 @@ begin
     end if;
 end
 $$;
+
+-- A role for those who write jobs and need not know what others wrote: the log is closed to it, its triggers are
+-- not. Grant it in the same way.
+do $$
+begin
+    if not exists (select from pg_roles where rolname = 'mainspring_writer')
+        and exists (select from pg_roles where rolname = current_user and (rolcreaterole or rolsuper))
+    then
+        create role mainspring_writer nologin;
+    end if;
+exception
+    when duplicate_object or unique_violation then null;
+end
+$$;
+
+do $$
+begin
+    if exists (select from pg_roles where rolname = 'mainspring_writer') then
+        grant usage on schema mainspring to mainspring_writer;
+        grant select on mainspring.schema_versions to mainspring_writer;
+        grant select, insert, update, delete on mainspring.jobs to mainspring_writer;
+        -- An import draws ids itself, and moves the sequence past those that it brings.
+        execute format('grant usage, select, update on sequence %s to mainspring_writer',
+                       pg_get_serial_sequence('mainspring.jobs', 'id'));
+    end if;
+end
+$$;

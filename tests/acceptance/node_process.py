@@ -24,6 +24,10 @@ class NodeProcess:
         self.log = log
 
     @property
+    def url(self) -> str:
+        return self._url
+
+    @property
     def pid(self) -> int:
         return self._process.pid
 
@@ -33,6 +37,12 @@ class NodeProcess:
 
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
+
+    async def kill(self) -> None:
+        """SIGKILL, unless it has ended."""
+        if self.returncode is None:
+            self._process.kill()
+        await self._process.wait()
 
     async def wait(self, timeout_s: float = 30) -> int:
         return await asyncio.wait_for(self._process.wait(), timeout_s)
@@ -70,11 +80,10 @@ class NodeProcess:
             return None
 
 
-@asynccontextmanager
-async def running_node(
+async def start_node(
     folder: Path, dsn: str, nats_url: str, *flags: str, **settings: object
-) -> AsyncIterator[NodeProcess]:
-    """A node that is ready; ended with SIGTERM, and it must end well, unless the test ended it."""
+) -> NodeProcess:
+    """A node that has just been started; whoever calls this ends it."""
     port = free_port()
     settings = {"postgres_dsn": dsn, "nats_url": nats_url, "http_port": port, **settings}
     environment = {f"MAINSPRING_{name.upper()}": str(value) for name, value in settings.items()}
@@ -90,14 +99,20 @@ async def running_node(
             stderr=stderr,
             cwd=folder,
         )
-    node = NodeProcess(process, port, log)
+    return NodeProcess(process, port, log)
+
+
+@asynccontextmanager
+async def running_node(
+    folder: Path, dsn: str, nats_url: str, *flags: str, **settings: object
+) -> AsyncIterator[NodeProcess]:
+    """A node that is ready; ended with SIGTERM, and it must end well, unless the test ended it."""
+    node = await start_node(folder, dsn, nats_url, *flags, **settings)
     try:
         await node.wait_ready()
         yield node
         if node.returncode is None:
             node.signal(signal.SIGTERM)
-            assert await node.wait() == 0, log.read_text()[-2000:]
+            assert await node.wait() == 0, node.log.read_text()[-2000:]
     finally:
-        if node.returncode is None:
-            process.kill()
-            await process.wait()
+        await node.kill()

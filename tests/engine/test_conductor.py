@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from wheel_rows import drain_until
 
 from mainspring.changelog_tailer import OP_DELETE, OP_INSERT, OP_TRUNCATE, OP_UPDATE, ROW, Cursor, Rows
 from mainspring.engine.applier import Applier
@@ -168,6 +169,19 @@ async def test_a_late_second_is_owed_under_the_definition_of_its_time(stage: Sta
     stage.unread = [row(OP_DELETE, 1, 1, START + 5.5), row(OP_INSERT, 2, 1, START + 8.2)]
     runs = await stage.at(START + 11)
     assert runs == [(START + n, 1) for n in (2, 3, 4, 5)] + [(START + n, 2) for n in (9, 10, 11)]
+
+
+async def test_a_permit_is_given_after_what_changed_before_its_second(threads: ThreadPoolExecutor) -> None:
+    """Also where the second before was drained between the conductor's look at the changes and the permit."""
+    stage = Stage(threads)
+    stage.conductor._fresh_until = START + 11
+    drain_until(stage.wheel, START + 5)
+    stage.clock.set(START + 11.5)
+    await stage.change(OP_INSERT, 1, START + 5.5)
+    await stage.change(OP_INSERT, 2, START + 6.5)
+    await stage.conductor._permit(START + 6)
+    assert (1 in stage.wheel, 2 in stage.wheel) == (True, False)
+    stage.ticker.close()
 
 
 async def test_on_time_a_change_takes_effect_with_the_next_second_whatever_the_servers_clock_says(
