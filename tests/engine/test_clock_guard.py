@@ -140,7 +140,7 @@ async def test_a_clock_that_was_ahead_and_is_rightly_set_back_leaves_no_silence(
 
 
 async def test_a_small_step_back_that_is_agreed_on_doubles_no_run(settings: Settings) -> None:
-    """The seconds since come once more, long before the stream has forgotten their ids, and after it as well."""
+    """The seconds since then come once more, also those whose ids the stream may have forgotten."""
     await sql(settings, "insert into mainspring.jobs (every_s) values (1)")
     shifted = Shifted()
     async with running(settings, shifted) as node:
@@ -177,7 +177,7 @@ async def test_what_nobody_answers_is_not_agreed_on() -> None:
     assert "one does not answer (away)" in guard.doubt
 
 
-@pytest.mark.parametrize("by_s, raises", [(-60, True), (60, False)])
+@pytest.mark.parametrize(("by_s", "raises"), [(-60, True), (60, False)])
 async def test_an_agreed_step_behind_what_is_drained_makes_the_wheel_begin_anew(
     by_s: float, raises: bool
 ) -> None:
