@@ -80,7 +80,8 @@ def test_a_crash_at_any_second_loses_no_skip_and_counts_none_twice(
 ) -> None:
     """The bucket is what was written last; whoever comes next goes on from there, and skips the same."""
     bucket: dict[int, Gap] = {}
-    gaps, point = Gaps(), (0, None)
+    gaps = Gaps()
+    point: tuple[int, Gap | None] = (0, None)
     for second, (skipped, in_time) in enumerate(seconds, start=1):
         gaps.settled(second, Counter(none=skipped), in_time=in_time)
         if second in crashes:  # after the records were written, and before the recovery point is

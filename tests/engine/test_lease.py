@@ -84,7 +84,7 @@ async def test_it_has_lapsed_for_its_holder_before_another_has_it(nats_url: str)
     async with lease_on(settings) as one, lease_on(settings) as other:
         await until(lambda: one.held)
         both = 0
-        one._write = _sent_nowhere  # type: ignore[method-assign]
+        one._write = _sent_nowhere  # type: ignore[method-assign,assignment]
         async with asyncio.timeout(20):
             while not other.held:
                 await asyncio.sleep(0.001)
