@@ -8,8 +8,8 @@
     await lease.aclose()                # gives it up: another node may have it at once
 
 The thread renews whatever the event loop is doing. All it shares is the tenure, one object: reading it takes
-no lock. A holder counts from before it sent a renewal, by a clock that goes on while the machine is suspended,
-and less than the broker does: so it knows that it has lost the lease before anybody else can have it.
+no lock. A holder counts from before it sent a renewal, by a clock that goes on while the machine is
+suspended, and less than the broker does: so it knows that it has lost the lease before anybody can have it.
 """
 
 import asyncio
@@ -173,7 +173,8 @@ class Lease:
             await self._release(client)
         finally:
             connecting.cancel()
-            await _closed(client)
+            if connecting.done() and not connecting.cancelled():
+                await _closed(client)
 
     async def _turn(self, client: FrameClient) -> None:
         began_at = self._boot()

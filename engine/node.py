@@ -161,6 +161,8 @@ class Node:
         log.info("stopped: %d runs acknowledged", self.status().acknowledged)
 
     async def _drain(self, publisher: Publisher) -> None:
+        if self._handover is None or not self._handover.leads:
+            return  # what is open is another's to publish
         if left := await publisher.drain(self._settings.drain_timeout_s):
             log.warning("%d runs stayed without acknowledgement; the next start sends them again", left)
 

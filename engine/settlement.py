@@ -29,8 +29,8 @@ class Settlement(Generic[Mark]):
 
     `mark` is whatever the caller wants to know of the watermark's second, here the cursor of the change
     log that was applied when it was drained: a recovery point has to name both from one moment. `gaps` is
-    what was skipped up to the watermark, of that moment too. `elsewhere` is the last second that another node has
-    settled: what this one drains up to there is its own affair.
+    what was skipped up to the watermark, of that moment too. `elsewhere` is the last second that another node
+    has settled: what this one drains up to there is its own affair.
     """
 
     def __init__(self, watermark: int, mark: Mark, gap: Gap | None = None) -> None:

@@ -27,8 +27,9 @@ def run_command(
     """Run the engine until Ctrl-C or SIGTERM.
 
     It loads the jobs from Postgres, follows every change of them, and publishes each run to JetStream at
-    its second. One node of an instance is active; others wait as hot standbys, and one of them takes over. `db init` must have been run once, but for --embedded, where this command sees to it.
-    Status and metrics are on http_host:http_port.
+    its second. One node of an instance is active; others wait as hot standbys, and one of them takes over.
+    `db init` must have been run once, but for --embedded, where this command sees to it. Status and metrics
+    are on http_host:http_port.
 
     \b
     mainspring run --embedded .mainspring
