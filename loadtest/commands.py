@@ -16,6 +16,7 @@ class LoadTests(LazyGroup):
         "publish": "mainspring.loadtest.publishing:publish_command",
         "changes": "mainspring.loadtest.changes:changes_command",
         "coldstart": "mainspring.loadtest.coldstart:coldstart_command",
+        "failover": "mainspring.loadtest.failover:failover_command",
     }
 
 

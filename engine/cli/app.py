@@ -22,6 +22,7 @@ class Commands(LazyGroup):
         "next": f"{_HERE}.next:next_command",
         "explain": f"{_HERE}.explain:explain_command",
         "tail": f"{_HERE}.tail:tail_command",
+        "verify": f"{_HERE}.verify:verify_command",
         "db": f"{_HERE}.db:app",
         "doctor": f"{_HERE}.doctor:doctor_command",
         "config": f"{_HERE}.config:config_command",

@@ -13,6 +13,7 @@ from mainspring.engine.publisher import BrokerClosed
 from mainspring.engine.recovery import RecoveryPointDamaged
 from mainspring.engine.stored import StreamUnreadable
 from mainspring.engine.stream import StreamUnfit
+from mainspring.engine.verify.refusal import CannotJudge
 from mainspring.engine.web import PortTaken
 from mainspring.wheel.errors import ScheduleError
 
@@ -22,6 +23,7 @@ MISUSE = (SettingsError, DefinitionError, ScheduleError)
 # The world is at fault here, not the code: one line says it all, and a traceback would bury it.
 WORLD = (
     BrokerClosed,
+    CannotJudge,
     EmbeddedError,
     ChangeLogError,
     JobsError,

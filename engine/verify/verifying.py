@@ -1,0 +1,183 @@
+"""Leads an audit: reads the definitions, then the stream, and makes the report."""
+
+from collections.abc import Callable
+
+import numpy as np
+from nats.aio.client import Client
+from nats.js.api import RetentionPolicy, StreamInfo
+from nats.js.client import JetStreamContext
+from nats.js.errors import BucketNotFoundError, NotFoundError
+from numpy.typing import NDArray
+
+from mainspring.changelog_tailer import close, connect
+from mainspring.engine.config import Settings
+from mainspring.engine.instants import iso_of_epoch
+from mainspring.engine.recovery import read_recovery_point
+from mainspring.engine.tls import postgres_tls
+from mainspring.engine.verify.arrivals import StreamReader
+from mainspring.engine.verify.effect import Effect, Instants
+from mainspring.engine.verify.gaps import Told, excuse, read_told
+from mainspring.engine.verify.history import History, read_history
+from mainspring.engine.verify.ledger import IDS_MAX, Ledger
+from mainspring.engine.verify.owed import Owed
+from mainspring.engine.verify.refusal import CannotJudge
+from mainspring.engine.verify.report import Report
+
+# Messages are stamped by the broker's clock.
+_BROKER_CLOCK_S = 30
+
+Tell = Callable[[str], None]
+
+
+async def verify(
+    settings: Settings, client: Client, first: int, stop: int, *, effect: Effect, tell: Tell
+) -> Report:
+    """Audit the instants in [first, stop), epoch seconds; `tell` hears what is being done.
+
+    Raises CannotJudge, StreamUnreadable, and what `connect` raises.
+    """
+    jetstream = client.jetstream()
+    info = await _fit_stream(jetstream, settings)
+    told = await _told(jetstream, settings, stop)
+    tell("reading the definitions")
+    history = await _history(settings, first, effect)
+    ledger = Ledger(Owed(history), first, stop)
+    reader = StreamReader(settings, jetstream, info.config.name or "")
+    async for chunk in reader.chunks(first - _BROKER_CLOCK_S):
+        ledger.take(chunk.job_ids, chunk.at)
+        tell(f"reading the stream: {reader.messages:,} messages")
+    ledger.finish()
+    if not ledger.owed:
+        raise CannotJudge(
+            "no run was owed in the span; verify another one, or look at `mainspring jobs list`"
+        )
+    return _Findings(ledger, history, reader, told).report(first, stop, _gone_until(reader, info))
+
+
+async def _fit_stream(jetstream: JetStreamContext, settings: Settings) -> StreamInfo:
+    name = settings.instance.upper()
+    try:
+        info = await jetstream.stream_info(name)
+    except NotFoundError:
+        raise CannotJudge(
+            f"there is no stream {name}: `mainspring run` makes it; check nats_url and instance"
+        ) from None
+    if info.config.retention != RetentionPolicy.LIMITS:
+        raise CannotJudge(
+            f"stream {name} is of {info.config.retention} retention: runs vanish as they are consumed, so "
+            "what was stored is not known; only a stream of limits retention can be verified"
+        )
+    if (info.config.max_msgs_per_subject or -1) > 0:
+        raise CannotJudge(
+            f"stream {name} keeps {info.config.max_msgs_per_subject} messages a subject: which runs it has "
+            "dropped is not known"
+        )
+    return info
+
+
+async def _told(jetstream: JetStreamContext, settings: Settings, stop: int) -> Told:
+    """What the engine told of runs that it left out, once the span is over for the engine as well."""
+    try:
+        bucket = await jetstream.key_value(settings.instance)
+        point = await read_recovery_point(bucket)
+    except BucketNotFoundError:
+        point = None
+    if point is None:
+        raise CannotJudge(
+            f"no engine of the instance {settings.instance} has left a recovery point, so how far the runs "
+            "are settled is not known"
+        )
+    if point.watermark < stop - 1:
+        raise CannotJudge(
+            f"runs are settled up to {iso_of_epoch(point.watermark)} only; verify a span that ends by then, "
+            "or wait for the engine"
+        )
+    return await read_told(bucket)
+
+
+async def _history(settings: Settings, first: int, effect: Effect) -> History:
+    connection = await connect(settings.postgres_dsn, ssl_context=postgres_tls(settings))
+    try:
+        return await read_history(connection, first, effect)
+    finally:
+        await close(connection)
+
+
+# ------------------------------------------------------------------------------------------------- the report
+
+
+class _Findings:
+    """What the ledger and the reader have found, once both are done."""
+
+    def __init__(self, ledger: Ledger, history: History, reader: StreamReader, told: Told) -> None:
+        self._ledger, self._history, self._reader, self._told = ledger, history, reader, told
+
+    def report(self, first: int, stop: int, gone_until: int) -> Report:
+        """gone_until: runs due by this moment may have been stored and removed since."""
+        ledger, history, reader = self._ledger, self._history, self._reader
+        job, at = self._absent()
+        evicted = at <= gone_until
+        if evicted.sum() == ledger.owed:
+            raise CannotJudge("the stream holds nothing of the span any more; verify a later one")
+        job, at = job[~evicted], at[~evicted]
+        dead = self._told.is_dead(history.ids[job], at)
+        excused, skipped = excuse(self._told.gaps, *due_with_policy(history, job, at))
+        missing = np.flatnonzero(~excused & ~dead)
+        strangers = reader.strangers
+        return Report(
+            first,
+            stop,
+            jobs=len(history.ids),
+            quarantined=history.quarantined,
+            changes=int((history.rows["seq"] != 0).sum()),
+            messages=reader.messages,
+            owed=ledger.owed,
+            stored=ledger.stored,
+            either=ledger.either,
+            skipped=dict(sorted(skipped.items())),
+            dead_lettered=int(dead.sum()),
+            evicted=int(evicted.sum()),
+            hands=sum(first <= instant < stop for instant in reader.hands),
+            missing=len(missing),
+            duplicate=ledger.duplicate.count,
+            unexpected=ledger.unexpected.count + len(strangers),
+            missing_ids=[f"{history.ids[job[i]]}@{at[i]}" for i in missing[:IDS_MAX].tolist()],
+            duplicate_ids=ledger.duplicate.ids,
+            unexpected_ids=(ledger.unexpected.ids + strangers)[:IDS_MAX],
+        )
+
+    def _absent(self) -> tuple[Instants, Instants]:
+        """Job (index) and instant of each owed run that is not in the stream, oldest first."""
+        jobs, ledger = max(1, len(self._history.ids)), self._ledger
+        parts = [(np.empty(0, np.int64), np.empty(0, np.int64))]
+        for number, keys in sorted(ledger.absent.items()):
+            parts.append((keys % jobs, ledger.first_of(number) + keys // jobs))
+        return np.concatenate([job for job, _ in parts]), np.concatenate([at for _, at in parts])
+
+
+def _gone_until(reader: StreamReader, info: StreamInfo) -> int:
+    """Also an earlier stream of the name is gone, with all that it held."""
+    created = 0 if info.created is None else int(info.created.timestamp())
+    return max(created, reader.gone_until or 0)
+
+
+def due_with_policy(history: History, job: Instants, at: Instants) -> tuple[Instants, NDArray[np.uint8]]:
+    """The second in which each run was due, and its policy: by the last version that may have given it.
+
+    A one-shot that was committed after its instant was due in the second after its commit.
+    """
+    rows, version = history.rows, _version_of(history, job, at)
+    was_late = (rows["run_at"][version] == at) & (rows["changed_at"][version] >= at * 1_000_000)
+    due = np.where(was_late, rows["changed_at"][version] // 1_000_000 + 1, at)
+    return due, rows["catch_up"][version]
+
+
+def _version_of(history: History, job: Instants, at: Instants) -> Instants:
+    begin, rows = history.first_version(), history.rows
+    version: Instants = begin[job + 1] - 1
+    while True:
+        later = (history.may_after[version] >= at) & (rows["run_at"][version] != at)
+        wrong = np.flatnonzero((later | ~history.alive[version]) & (version > begin[job]))
+        if not len(wrong):
+            return version
+        version[wrong] -= 1

@@ -1,0 +1,52 @@
+"""The reader of the stream gives every message once, whatever goes on while a chunk is looked at."""
+
+import asyncio
+
+import nats as nats_client
+from nats.js.api import StreamConfig
+
+from mainspring.engine.config import load_settings
+from mainspring.engine.verify.arrivals import PULL, Deliveries, StreamReader
+
+NOW = 1_764_500_000
+MESSAGES = 2 * PULL + 1000
+
+
+async def test_every_message_is_given_once_also_to_who_takes_his_time(nats_url: str) -> None:
+    client = await nats_client.connect(nats_url)
+    jetstream = client.jetstream()
+    await jetstream.add_stream(StreamConfig(name="ARRIVALS", subjects=["arrivals.run.>"]))
+    for number in range(MESSAGES):
+        headers = {"Nats-Msg-Id": f"{number}@{NOW}"}
+        await client.publish("arrivals.run.default", b"{}", headers=headers)
+    await client.publish("arrivals.run.default", b"{}", headers={"Nats-Msg-Id": f"5@{NOW}!a1"})
+    await client.publish("arrivals.run.default", b"{}")
+    await client.flush()
+
+    reader = StreamReader(load_settings({"nats_url": nats_url}), jetstream, "ARRIVALS")
+    job_ids: list[int] = []
+    async for chunk in reader.chunks(0):
+        job_ids += chunk.job_ids.tolist()
+        await asyncio.sleep(0.02)
+    await client.close()
+    assert job_ids == list(range(MESSAGES))
+    assert reader.hands == [NOW]
+    assert reader.strangers == [f"message {MESSAGES + 2} without an id"]
+    assert reader.gone_until is None
+
+
+def frame(run_id: str, seq: int) -> bytes:
+    headers = f"NATS/1.0\r\nNats-Msg-Id: {run_id}\r\nContent-Type: x\r\nNats-Msg-Size: 9\r\n\r\n"
+    reply = f"$JS.ACK.MAINSPRING.abc.1.{seq}.{seq}.1764500000123456789.0"
+    return f"HMSG mainspring.run.a.b 7 {reply} {len(headers)} {len(headers)}\r\n{headers}\r\n".encode()
+
+
+async def test_frames_are_taken_where_they_lie_up_to_one_that_is_cut_or_another() -> None:
+    runs = frame(f"-42@{NOW}", 3) + frame(f"7@{NOW + 1}", 4)
+    for rest in (b"", frame("1@2", 5)[:-1], b"PING\r\n", frame("1@2!ab", 5), frame("none", 5)):
+        deliveries, buffer = Deliveries(), bytearray(runs + rest)
+        assert deliveries.read(buffer, 0, len(buffer)) == len(runs)
+        chunk = deliveries.take()
+        assert (chunk.job_ids.tolist(), chunk.at.tolist()) == ([-42, 7], [NOW, NOW + 1])
+        assert (chunk.seqs.tolist(), chunk.stored_at.tolist()) == ([3, 4], [1764500000] * 2)
+        assert not len(deliveries.take().at)
