@@ -78,6 +78,7 @@ class ChangeQueue:
         while self._pages:
             self._emptied.clear()
             await self._emptied.wait()
+
     def when_exact(self, look: Callable[[], None]) -> None:
         """Call `look` once, as soon as what is applied is what `cursor` sees and nothing else: now or later.
 

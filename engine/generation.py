@@ -108,8 +108,8 @@ class Generation:
         self._watchdog = Watchdog(self.wheel, metrics, threads, period_s=watchdog_period_s)
 
     async def run(self) -> None:
-        """Until `stop`. Raises `ClockWentBack`, and `CursorVoid` where this node follows, when the jobs have to
-        be loaded again, and any loop's error.
+        """Until `stop`. Raises `ClockWentBack`, and `CursorVoid` where this node follows, when the jobs have
+        to be loaded again, and any loop's error.
 
         What the ticker has drained is out of the wheel: it all goes to the publisher before this returns.
         """

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from mainspring.changelog_tailer import Cursor, close, connect
 from mainspring.engine.clock import SystemClock
+from mainspring.engine.clock_guard import ClockGuard
 from mainspring.engine.generation import Generation
 from mainspring.engine.loading import Loader
 from mainspring.engine.metrics import Metrics
@@ -162,9 +163,13 @@ async def _tailing(dsn: str) -> AsyncIterator[tuple[WatchedWheel, Taker]]:
             clock=clock,
             metrics=Metrics(),
             threads=threads,
+            bucket=None,  # type: ignore[arg-type]  # only a node that follows another reads it
+            guard=ClockGuard(clock, {}),
+            window_s=0.0,
             watchdog_period_s=2.0,
             tailer_options={"dsn": dsn},
         )
+        generation.lead()
         running = asyncio.create_task(generation.run())
         try:
             yield wheel, taker

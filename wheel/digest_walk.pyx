@@ -14,7 +14,7 @@ from mainspring.wheel.registry cimport Registry, registry_get
 from mainspring.wheel.schedule cimport KIND_CRON, KIND_INTERVAL
 from mainspring.wheel.shard cimport once_at, rare_of
 from mainspring.wheel.slab cimport NONE
-from mainspring.wheel.text cimport UUID_BYTES, escaped_length, is_uuid, pack_uuid, write_escaped
+from mainspring.wheel.text cimport UUID_BYTES, escaped_length, pack_uuid, write_escaped
 
 
 cdef enum:
@@ -92,10 +92,9 @@ cdef inline uint64_t row_schedule(const Definition_t* row, const Names* names) n
 
 # In the form in which a blob will hold it.
 cdef inline void tell_key(const uint8_t* key, uint32_t size, uint8_t* form, Told* told) noexcept nogil:
-    told.uuid_key = is_uuid(key, size)
+    told.uuid_key = pack_uuid(<char*>form, key, size)
     told.key = form
     if told.uuid_key:
-        pack_uuid(<char*>form, key)
         told.key_bytes = UUID_BYTES
     else:
         told.key_bytes = escaped_length(key, size)

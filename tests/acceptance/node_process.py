@@ -80,9 +80,7 @@ class NodeProcess:
             return None
 
 
-async def start_node(
-    folder: Path, dsn: str, nats_url: str, *flags: str, **settings: object
-) -> NodeProcess:
+async def start_node(folder: Path, dsn: str, nats_url: str, *flags: str, **settings: object) -> NodeProcess:
     """A node that has just been started; whoever calls this ends it."""
     port = free_port()
     settings = {"postgres_dsn": dsn, "nats_url": nats_url, "http_port": port, **settings}
