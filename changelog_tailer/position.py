@@ -29,7 +29,7 @@ class _Mark:
 
 @dataclass(slots=True)
 class _Replay:
-    """A reading from the flushed cursor: `known` (sorted) was handed over before, `met` of it came again."""
+    """A reading from the flushed cursor: `known` (sorted, unique) was handed over, `met` of it came again."""
 
     known: Seqs
     met: int = 0
@@ -61,7 +61,8 @@ class Position:
     def rewind(self) -> None:
         """The connection was lost: start from the last flushed cursor."""
         seqs = [mark.seqs for mark in self._marks] + self._unfinished
-        self._replay = _Replay(np.sort(_joined(seqs)))
+        # Once each: what a reading had handed over when it broke off also stands among the next one's.
+        self._replay = _Replay(np.unique(_joined(seqs)))
 
     def fresh(self, rows: Rows) -> Rows:
         """The rows among these that were not handed over before."""

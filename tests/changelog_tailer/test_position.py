@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mainspring.changelog_tailer import ROW, Cursor, CursorVoid, Rows
 from mainspring.changelog_tailer.position import Position
@@ -92,3 +94,21 @@ def test_a_row_that_was_shown_and_does_not_come_again_voids_the_cursor() -> None
     taken(position, 1, 3)
     with pytest.raises(CursorVoid, match="lost 1 changes"):
         position.arrive(end(6, written=200, flushed=200))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.booleans()), max_size=30))
+def test_however_readings_break_off_each_row_comes_once_and_a_whole_log_voids_nothing(
+    readings: list[tuple[int, int, bool]],
+) -> None:
+    """Of each reading: new rows, rows after which it breaks off (9: it does not), whether all is flushed."""
+    position, logged, got = Position(cursor(0)), 0, list[int]()
+    for new, broken_after, flushed in [*readings, (0, 9, True)]:
+        logged += new
+        seqs = range(position.since.xmax + 1, logged + 1)  # a cursor sees as many rows as its xmax says
+        if broken_after < 9:
+            got += taken(position, *seqs[:broken_after])
+            position.rewind()
+        else:
+            got += taken(position, *seqs)
+            position.arrive(end(logged, written=logged, flushed=logged if flushed else -1))
+    assert got == list(range(1, logged + 1))
