@@ -177,8 +177,8 @@ cdef inline int judge(Flow* flow) noexcept nogil:
     if unlikely(not is_due(shard, entry.record, entry.position)):
         return reserve_moves(shard, NEVER)
     entry.next = next_after(shard, entry.record)
-    number_text(&entry.id, entry.record.id)
     if not surely_skipped(entry.record, entry.next, flow.order):
+        number_text(&entry.id, entry.record.id)
         entry.blob = ask_blob(shard, entry.record)
     ask_target(shard, flow.order, entry.next)
     return reserve_moves(shard, entry.next)
