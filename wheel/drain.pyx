@@ -1,7 +1,8 @@
 """The drain of a shard. drain.pxd says what it promises.
 
 Entries pass through in a row, each in three steps some entries apart: its record is asked for; its next
-instant is worked out, and the list and blob it will touch are asked for; its run is given and it moves on.
+instant and the digits of its id are worked out, and the list and blob it will touch are asked for; its run is
+given and it moves on.
 So the waits for memory of some dozens of entries overlap. What an entry may need is reserved in the second
 step; the third cannot fail, but for want of room in the output, or of memory to note what a stray entry
 lost, and then nothing has changed.
@@ -37,6 +38,7 @@ from mainspring.wheel.shard cimport (
     rare_of, shard_try, shard_unlock,
 )
 from mainspring.wheel.slab cimport NONE, slab_reserve
+from mainspring.wheel.text cimport NumberText, number_text
 
 
 cdef extern from *:
@@ -52,6 +54,7 @@ ctypedef struct Entry:
     int64_t next
     uint32_t number
     uint32_t position
+    NumberText id           # its text is worked out well before the frame that would wait for it
 
 
 # The entries on their way; each count says how many have come past that step.
@@ -175,6 +178,7 @@ cdef inline int judge(Flow* flow) noexcept nogil:
         return reserve_moves(shard, NEVER)
     entry.next = next_after(shard, entry.record)
     if not surely_skipped(entry.record, entry.next, flow.order):
+        number_text(&entry.id, entry.record.id)
         entry.blob = ask_blob(shard, entry.record)
     ask_target(shard, flow.order, entry.next)
     return reserve_moves(shard, entry.next)
@@ -193,7 +197,7 @@ cdef inline void describe(
         route = rare_of(shard, record).route
     if entry.blob != NULL:
         head = (<const uint32_t*>entry.blob)[0]
-    run.id = record.id
+    run.id, run.id_text = record.id, &entry.id
     run.scheduled_at = once_at(shard, record) if kind_of(record) == KIND_ONCE else order.second
     run.route = <const RouteText*>registry_get(order.routes, route)
     run.key_bytes, run.data_bytes = head_key_bytes(head), head_data_bytes(head)
@@ -313,6 +317,7 @@ cdef bint give_late(
     entry.record, entry.number = record_at(&shard.records, number), number
     entry.next, entry.position = arrear.following, NONE
     entry.blob = ask_blob(shard, entry.record)
+    number_text(&entry.id, arrear.job_id)
     late.second, late.missed = arrear.instant, order.now - arrear.instant > MISSED_AFTER_S
     if not give_run(shard, &entry, &late, output):
         return False

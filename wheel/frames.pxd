@@ -16,7 +16,8 @@ from libc.stdint cimport INT64_MIN, int64_t, uint8_t, uint32_t, uint64_t
 
 from mainspring.wheel.memory cimport prefetch_write, unlikely
 from mainspring.wheel.text cimport (
-    UUID_TEXT, NumberText, number_text, put_bytes, put_number, put_pieces, put_uuid, write_number,
+    UUID_TEXT, Counter, NumberText, counter_set, counter_up, put_bytes, put_counter, put_number,
+    put_32, put_64, put_pieces, put_size, put_uuid,
 )
 
 
@@ -64,6 +65,7 @@ ctypedef struct Template:
 
 ctypedef struct Run:
     int64_t id
+    const NumberText* id_text
     int64_t scheduled_at
     const RouteText* route
     const uint8_t* key      # escaped, or 16 bytes of a UUID; NULL: the id stands for it
@@ -84,6 +86,7 @@ ctypedef struct Output:
     int64_t due_since       # the earliest second a lost run in it was due in; INT64_MAX where it has none
     uint64_t due
     uint64_t skipped[3]
+    Counter reply           # of the next frame: first + count
     int64_t* ids
     int64_t* scheduled
     uint32_t* ends          # of each frame in `bytes`
@@ -97,6 +100,7 @@ cdef void lay_out(Template* template, const Envelope* envelope, int64_t instant)
 cdef inline void output_begin(Output* output, int64_t second) noexcept nogil:
     output.second = second
     output.template.instant = INT64_MIN
+    counter_set(&output.reply, output.first + output.count)
 
 
 cdef inline uint32_t subject_bytes(const Run* run, const NumberText* id) noexcept nogil:
@@ -113,14 +117,12 @@ cdef inline uint32_t body_bytes(
 
 
 cdef inline char* put_line(
-    char* to, const RouteText* route, uint64_t reply, uint32_t headers, uint32_t total,
+    char* to, const RouteText* route, const Counter* reply, uint32_t headers, uint32_t total,
 ) noexcept nogil:
     to = put_pieces(to, route.text, route.bytes)
-    to = write_number(to, <int64_t>reply)
-    to[0] = c" "
-    to = write_number(to + 1, headers)
-    to[0] = c" "
-    return write_number(to + 1, total)
+    to = put_counter(to, reply)
+    to = put_size(to, headers)
+    return put_size(to, total)
 
 
 cdef inline char* put_subject(char* to, const Run* run, const NumberText* id) noexcept nogil:
@@ -147,6 +149,7 @@ cdef inline void note_run(Output* output, const Run* run, char* end) noexcept no
     output.scheduled[output.count] = run.scheduled_at
     output.ends[output.count] = <uint32_t>output.used
     output.count += 1
+    counter_up(&output.reply)
 
 
 # Writing waits for the lines of the buffer, which another frame's data has driven out of the nearest cache.
@@ -159,26 +162,25 @@ cdef inline void ask_room(const char* to) noexcept nogil:
 cdef inline bint write_run(Output* output, const Envelope* envelope, const Run* run) noexcept nogil:
     cdef Template* template = &output.template
     cdef char* to = output.bytes + output.used
-    cdef NumberText id
+    cdef const NumberText* id = run.id_text
     cdef uint32_t headers, total
     if unlikely(template.instant != run.scheduled_at):
         lay_out(template, envelope, run.scheduled_at)
-    number_text(&id, run.id)
     headers = template.header_bytes + id.bytes
-    total = headers + body_bytes(template, run, &id)
+    total = headers + body_bytes(template, run, id)
     if unlikely(output.count == output.count_max):
         return False
     if unlikely(output.used + run.route.bytes + LINE_MAX + total > output.capacity):
         return False
     ask_room(to)
-    to = put_line(to, run.route, output.first + output.count, headers, total)
-    to = put_pieces(to, template.start, template.start_bytes)
-    to = put_number(to, &id)
+    to = put_line(to, run.route, &output.reply, headers, total)
+    to = put_32(to, template.start, template.start_bytes)
+    to = put_number(to, id)
     to = put_pieces(to, template.middle, template.middle_bytes)
-    to = put_number(to, &id)
-    to = put_pieces(to, template.subject, template.subject_bytes)
-    to = put_subject(to, run, &id)
-    to = put_pieces(to, template.time, template.time_bytes)
+    to = put_number(to, id)
+    to = put_64(to, template.subject, template.subject_bytes)
+    to = put_subject(to, run, id)
+    to = put_64(to, template.time, template.time_bytes)
     note_run(output, run, put_data(to, run))
     return True
 

@@ -2,6 +2,9 @@
 
     number_text(&text, -42)                             # worked out once, kept in registers
     to = put_number(to, &text)                          # written as often as it is wanted
+    counter_set(&counter, 4095)                         # a number that goes up by one each time
+    to = put_counter(to, &counter)
+    counter_up(&counter)
     to = put_bytes(to, data, size)
     to = write_time(to, 1764500000)
 
@@ -10,8 +13,10 @@ words: they may spoil SLACK bytes behind the end, which the caller has to own. N
 given to it.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
+
+from mainspring.wheel.memory cimport likely, unlikely
 
 
 cdef enum:
@@ -32,10 +37,17 @@ cdef extern from *:
 ctypedef struct NumberText:
     uint64_t head           # the highest one to eight digits
     uint64_t eights[2]      # all further ones, the lowest eight first
-    uint32_t head_bytes
-    uint32_t eight_count
-    uint32_t bytes          # of the whole text, sign included
-    bint negative
+    uint8_t head_bytes
+    uint8_t eight_count
+    uint8_t bytes           # of the whole text, sign included
+    uint8_t negative
+
+
+# What stands above the last two digits is worked out anew once in a hundred.
+ctypedef struct Counter:
+    NumberText hundreds
+    uint64_t value
+    uint32_t rest           # value % 100
 
 
 cdef uint32_t escaped_length(const uint8_t* text, uint32_t length) noexcept nogil
@@ -72,7 +84,7 @@ cdef inline void head_text(NumberText* text, uint64_t number) noexcept nogil:
     # The last digit stands even where it is a zero.
     cdef int zeros = trailing_zeros(digits | <uint64_t>1 << 56) >> 3
     text.head = as_text(digits) >> (zeros << 3)
-    text.head_bytes = 8 - zeros
+    text.head_bytes = <uint8_t>(8 - zeros)
 
 
 cdef inline void number_text(NumberText* text, int64_t number) noexcept nogil:
@@ -86,7 +98,7 @@ cdef inline void number_text(NumberText* text, int64_t number) noexcept nogil:
         text.eight_count += 1
         rest //= 100_000_000
     head_text(text, rest)
-    text.bytes = text.negative + text.head_bytes + 8 * text.eight_count
+    text.bytes = <uint8_t>(text.negative + text.head_bytes + 8 * text.eight_count)
 
 
 cdef inline char* put_number(char* to, const NumberText* text) noexcept nogil:
@@ -108,6 +120,49 @@ cdef inline char* write_number(char* to, int64_t number) noexcept nogil:
     cdef NumberText text
     number_text(&text, number)
     return put_number(to, &text)
+
+
+cdef inline uint16_t two_digits(uint32_t number) noexcept nogil:
+    cdef uint32_t tens = number * 103 >> 10
+    return <uint16_t>((tens | (number - 10 * tens) << 8) + 0x3030)
+
+
+# A space before three digits.
+cdef inline uint32_t three_digits(uint32_t number) noexcept nogil:
+    cdef uint32_t hundreds = number * 5243 >> 19
+    return c" " | (hundreds | c"0") << 8 | <uint32_t>two_digits(number - 100 * hundreds) << 16
+
+
+# A space and a number, which nearly always has three digits.
+cdef inline char* put_size(char* to, uint32_t size) noexcept nogil:
+    cdef uint32_t word
+    if likely(100 <= size < 1000):
+        word = three_digits(size)
+        memcpy(to, &word, 4)
+        return to + 4
+    to[0] = c" "
+    return write_number(to + 1, size)
+
+
+cdef inline void counter_set(Counter* counter, uint64_t value) noexcept nogil:
+    counter.value, counter.rest = value, <uint32_t>(value % 100)
+    number_text(&counter.hundreds, <int64_t>(value // 100))
+
+
+cdef inline void counter_up(Counter* counter) noexcept nogil:
+    counter.value += 1
+    counter.rest += 1
+    if unlikely(counter.rest == 100):
+        counter_set(counter, counter.value)
+
+
+cdef inline char* put_counter(char* to, const Counter* counter) noexcept nogil:
+    cdef uint16_t digits = two_digits(counter.rest)
+    if unlikely(counter.value < 100):
+        return write_number(to, <int64_t>counter.value)
+    to = put_number(to, &counter.hundreds)
+    memcpy(to, &digits, 2)
+    return to + 2
 
 
 # ------------------------------------------------------------------------------------------ UUIDs
@@ -141,6 +196,18 @@ cdef inline char* put_uuid(char* to, const uint8_t* packed) noexcept nogil:
 
 
 # ----------------------------------------------------------------------------------------- copies
+
+
+# A text of at most 32 or 64 bytes that lies in a buffer of as many.
+cdef inline char* put_32(char* to, const char* text, uint32_t size) noexcept nogil:
+    memcpy(to, text, 32)
+    return to + size
+
+
+cdef inline char* put_64(char* to, const char* text, uint32_t size) noexcept nogil:
+    memcpy(to, text, 32)
+    memcpy(to + 32, text + 32, 32)
+    return to + size
 
 
 # `text` lies in a buffer of whole pieces.

@@ -78,16 +78,16 @@ class Wheel:
     def drain(self, second: int, now: int, frames: Frames) -> bool:
         """Append the runs of ``second`` to ``frames``; True once all shards have given theirs.
 
-        False: ``frames`` is full; call again for the same second with an empty one, and it goes on where
-        it stopped. ``now`` is the clock: a second drained over 5 s late is missed, and its runs are given
-        or skipped by each job's ``catch_up``.
+        False: ``frames`` is full, or memory is short; call again for the same second with an empty one,
+        and it goes on where it stopped. ``now`` is the clock: a second drained over 5 s late is missed,
+        and its runs are given or skipped by each job's ``catch_up``.
 
         Several threads may drain the same second, each into ``frames`` of its own; each run goes to one of
         them. One that finds nothing left to do waits until the others are done, or have a shard over.
 
         ValueError unless ``second`` is the one after ``Wheel.now``, or the one completed last, which gives
-        True and nothing. MemoryError: what stands in ``frames`` is given, the rest is as it was; repeat
-        the call.
+        True and nothing. MemoryError comes before anything is given: ``frames`` holds what it held before,
+        and the call can be repeated.
         """
 
     def begun(self, shard: int) -> int:

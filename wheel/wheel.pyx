@@ -279,6 +279,7 @@ cdef class Wheel:
     def drain(self, second: int, now: int, Frames frames not None) -> bool:
         cdef int64_t drained = second
         cdef int64_t clock = now
+        cdef uint64_t due = frames.output.due
         cdef int code
         self.require_whole()
         if len(frames) and frames.second != second:
@@ -287,7 +288,8 @@ cdef class Wheel:
             code = drain_second(&self.core, drained, clock, &frames.output)
         if code == WRONG_SECOND:
             raise ValueError(f"second={second}: the next second to drain is {self.core.now + 1}")
-        if code == NO_MEMORY:
+        # What was given first must not be lost with an error: the next call meets the want by itself.
+        if code == NO_MEMORY and frames.output.due == due:
             raise out_of_memory(f"to drain second {second}")
         return code == WHOLE
 

@@ -9,6 +9,8 @@ NOW = 1_764_500_000
 MINUTELY = Schedule(every_s=60, phase_s=(NOW + 1) % 60)
 DAILY = Schedule(every_s=86_400, phase_s=(NOW + 1) % 86_400)
 ENDED = Schedule(every_s=60, phase_s=(NOW + 1) % 60, ends_at=NOW + 2)
+HOURLY = Schedule(every_s=3600, phase_s=(NOW + 1) % 3600)
+LONGER = Schedule(every_s=3601, phase_s=(NOW + 1) % 3601)
 WEEKLY = Schedule(every_s=604_800, phase_s=(NOW + 1) % 604_800)
 ONCE = Schedule(run_at=NOW + 1)
 
@@ -22,6 +24,11 @@ ONCE = Schedule(run_at=NOW + 1)
         (MINUTELY, CATCH_UP_ALL, 91, "window"),
         (MINUTELY, CATCH_UP_LATEST, 65, None),
         (MINUTELY, CATCH_UP_LATEST, 66, "latest"),
+        (HOURLY, CATCH_UP_ALL, 91, "window"),
+        (LONGER, CATCH_UP_ALL, 3606, None),
+        (LONGER, CATCH_UP_ALL, 3607, "window"),
+        (LONGER, CATCH_UP_LATEST, 3606, None),
+        (LONGER, CATCH_UP_LATEST, 3607, "latest"),
         (DAILY, CATCH_UP_NONE, 6, "none"),
         (DAILY, CATCH_UP_ALL, 86_400, None),
         (DAILY, CATCH_UP_ALL, 86_401, "window"),
@@ -46,6 +53,32 @@ def test_a_late_run_is_owed_as_its_job_says(
     assert len(frames) == (reason is None)
     assert {name: count for name, count in frames.skipped.items() if count} == ({reason: 1} if reason else {})
     assert faults(wheel) == {}
+
+
+@pytest.mark.parametrize(("key", "data"), [("k" * 40, None), (None, '"d"'), ("k", '"' + "d" * 300 + '"')])
+@pytest.mark.parametrize(
+    ("schedule", "catch_up", "last_late_s"),
+    [
+        (MINUTELY, CATCH_UP_NONE, 5),
+        (MINUTELY, CATCH_UP_LATEST, 65),
+        (MINUTELY, CATCH_UP_ALL, 90),
+        (LONGER, CATCH_UP_ALL, 3606),
+        (LONGER, CATCH_UP_LATEST, 3606),
+        (ONCE, CATCH_UP_ALL, 86_400),
+    ],
+)
+def test_the_last_run_that_is_still_owed_carries_its_key_and_payload(
+    schedule: Schedule, catch_up: int, last_late_s: int, key: str | None, data: str | None
+) -> None:
+    """What surely nobody reads is not fetched: the edge of that is the edge of what is owed."""
+    frames = {}
+    for late_s in (0, last_late_s - 1, last_late_s):
+        wheel, frames[late_s] = Wheel(NOW), Frames()
+        put(wheel, Job(1, schedule, key=key, data=data, catch_up=catch_up))
+        assert wheel.drain(NOW + 1, NOW + 1 + late_s, frames[late_s])
+    assert len({bytes(each.view()) for each in frames.values()}) == 1
+    assert (key or "1").encode() in bytes(frames[0].view())
+    assert (data or "").encode() in bytes(frames[0].view())
 
 
 def test_the_window_is_the_wheels_own() -> None:

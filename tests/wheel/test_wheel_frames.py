@@ -128,6 +128,13 @@ def test_each_number_of_digits_is_written_with_and_without_a_sign() -> None:
         check_frames(jobs, NOW, first=first)
 
 
+@pytest.mark.parametrize("start", [0, 8, 98, 99_998, NOW])
+@pytest.mark.parametrize("first", [0, 95, 9950, 10**10 - 120])
+def test_sizes_of_any_length_and_replies_across_each_hundred(start: int, first: int) -> None:
+    jobs = [every(i, 1, data=text_of((i % 3) * 400)) for i in range(250)]
+    check_frames(jobs, start, first=first, capacity=69_632)
+
+
 def test_the_longest_names_fit() -> None:
     job = every(-(2**63), 1, key="\x1f" * 255, data=text_of(65_536), route=LONGEST)
     check_frames([job], -(2**40), first=2**63 - 1, capacity=69_632, instance="i" * 64, prefix="p" * 128)

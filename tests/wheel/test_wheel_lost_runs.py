@@ -136,6 +136,42 @@ def test_other_faults_make_nothing_up(fault: str, name: str, late_s: int) -> Non
     assert faults(wheel) == {}
 
 
+@pytest.mark.parametrize("sweeps", [1, 3])
+@pytest.mark.parametrize("max_frames", [1, 4096])
+@pytest.mark.parametrize(
+    "hurts",
+    [
+        ("dropped",),
+        ("doubled", "dropped"),
+        ("doubled", "wrong_slot"),
+        ("wrong_slot", "doubled"),
+        ("wrong_slot", "doubled", "doubled"),
+    ],
+)
+@pytest.mark.parametrize("name", ["each second", "7 s", "a minute", "an hour and more", "cron", "once"])
+def test_whatever_befell_an_entry_each_run_comes_once(
+    name: str, hurts: tuple[str, ...], max_frames: int, sweeps: int
+) -> None:
+    """Strays that a drain meets, then sweeps one after the other, some amid what is owed."""
+    job = Job(8, SCHEDULES[name])
+    wheel, due = lost_in(hurts[0], job)
+    for fault in hurts[1:]:
+        wheel._inject(fault, job.id)
+    frames, runs = Frames(max_frames=max_frames), []
+    while wheel.now < due + 80:
+        whole = False
+        while not whole:
+            frames.reset(0)
+            whole = wheel.drain(wheel.now + 1, wheel.now + 1, frames)
+            runs += runs_of(frames)
+            if wheel.now >= due + ASTRAY_S:
+                for _ in range(sweeps):
+                    wheel.sweep(shard_of(job.id))
+    sound, _ = stalled_until(job, due, NOW, due + 80)
+    assert Counter(runs) == Counter(sound)
+    assert faults(wheel) == {}
+
+
 @pytest.mark.parametrize("late_s", [1, 50])
 def test_a_sweep_in_time_owes_nothing(late_s: int) -> None:
     job = Job(8, SCHEDULES["a minute"])

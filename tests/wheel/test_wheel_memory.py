@@ -82,15 +82,42 @@ def test_draining_survives_the_failure_of_every_allocation_and_loses_no_run() ->
         whole = False
         while not whole:
             frames.reset(0)
-            try:
-                whole = wheel.drain(NOW + 1, NOW + 1, frames)
-            finally:
-                runs.extend(runs_of(frames))
+            whole = wheel.drain(NOW + 1, NOW + 1, frames)
+            runs.extend(runs_of(frames))
 
     failures = fail_each(drain_on, lambda: faults(wheel) == {} or pytest.fail(str(faults(wheel))))
     assert failures > 3
     assert runs == drain(sound)
     assert faults(wheel) == {}
+
+
+def test_an_error_of_a_drain_never_takes_runs_or_skips_with_it() -> None:
+    """Whoever drops the frames of a failed call drops nothing."""
+    crowd = [
+        Job(i, Schedule(every_s=(1, 90_000)[i % 2], phase_s=(NOW + 1) % 90_000), catch_up=i % 3)
+        for i in range(4000)
+    ]
+    sound, frames = Wheel(NOW), Frames(2**20, 4096)
+    put(sound, *crowd)
+    assert sound.drain(NOW + 1, NOW + 61, frames)
+    all_due = frames.due
+    for count in range(1, 30, 3):
+        wheel, due, whole = Wheel(NOW), 0, False
+        put(wheel, *crowd)
+        with failing(count):
+            while not whole:
+                frames.reset(0)
+                try:
+                    whole = wheel.drain(NOW + 1, NOW + 61, frames)
+                except MemoryError:
+                    assert (len(frames), frames.due, any(frames.skipped.values())) == (0, 0, False)
+                    break
+                due += frames.due
+        while not whole:
+            frames.reset(0)
+            whole = wheel.drain(NOW + 1, NOW + 61, frames)
+            due += frames.due
+        assert due == all_due
 
 
 SHARD = [i for i in range(60_000) if shard_of(i) == 3]
@@ -135,10 +162,8 @@ def test_a_drain_that_meets_strays_without_memory_loses_no_run() -> None:
     def drain_on() -> None:
         while wheel.now < NOW + 100:
             frames.reset(0)
-            try:
-                wheel.drain(wheel.now + 1, wheel.now + 1, frames)
-            finally:
-                runs.extend(runs_of(frames))
+            wheel.drain(wheel.now + 1, wheel.now + 1, frames)
+            runs.extend(runs_of(frames))
 
     failures = fail_each(drain_on, lambda: None)
     assert failures > 0
