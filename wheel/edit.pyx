@@ -15,7 +15,7 @@ from mainspring.wheel.shard cimport (
     NEVER, NO_EXTRA, Shard, arm, disarm, due_of, next_of, once_at, owed_after, rare_of, shard_reserve,
 )
 from mainspring.wheel.slab cimport NONE, slab_at, slab_give, slab_reserve, slab_take
-from mainspring.wheel.text cimport UUID_BYTES, UUID_TEXT, escaped_length, is_uuid, pack_uuid, write_escaped
+from mainspring.wheel.text cimport UUID_BYTES, UUID_TEXT, escaped_length, pack_uuid, write_escaped
 
 
 # What a row comes to, worked out before anything is touched.
@@ -25,6 +25,7 @@ ctypedef struct Plan:
     uint32_t key_bytes      # as stored
     uint32_t blob_bytes     # 0: neither key nor payload
     bint uuid_key
+    char uuid[16]           # where the key is one
     bint rare_needed
     Rare rare
 
@@ -99,7 +100,7 @@ cdef void plan_rare(
 
 cdef void plan_blob(const Definition_t* row, const uint8_t* texts, Plan* plan) noexcept nogil:
     cdef const uint8_t* key = texts + row.key_at
-    plan.uuid_key = is_uuid(key, row.key_len)
+    plan.uuid_key = pack_uuid(plan.uuid, key, row.key_len)
     plan.key_bytes = UUID_BYTES if plan.uuid_key else escaped_length(key, row.key_len)
     plan.blob_bytes = 0
     if row.key_len or row.data_len:
@@ -180,7 +181,7 @@ cdef void store_blob(
     record.flags |= blob_lines(at, plan.blob_bytes)
     (<uint32_t*>at)[0] = blob_head(plan.key_bytes, row.data_len)
     if plan.uuid_key:
-        pack_uuid(at + 4, texts + row.key_at)
+        memcpy(at + 4, plan.uuid, UUID_BYTES)
     else:
         write_escaped(at + 4, texts + row.key_at, row.key_len)
     memcpy(at + 4 + plan.key_bytes, texts + row.data_at, row.data_len)

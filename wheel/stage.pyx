@@ -16,7 +16,7 @@ from mainspring.wheel.pthread cimport (
 from mainspring.wheel.records cimport ROUTE_WIDE, blob_head
 from mainspring.wheel.schedule cimport KIND_INTERVAL
 from mainspring.wheel.shard cimport NO_EXTRA
-from mainspring.wheel.text cimport UUID_BYTES, UUID_TEXT, escaped_length, is_uuid, pack_uuid, write_escaped
+from mainspring.wheel.text cimport UUID_BYTES, escaped_length, pack_uuid, write_escaped
 
 
 # What a row comes to, worked out before a byte of it is written.
@@ -26,6 +26,7 @@ ctypedef struct Shape:
     uint32_t bytes
     uint16_t flags
     bint uuid_key
+    char uuid[16]           # where the key is one
     Uncommon uncommon
 
 
@@ -56,10 +57,11 @@ cdef void shape_rare(const Shard* shard, const Definition_t* row, Uncommon* unco
 
 
 cdef inline uint32_t key_bytes_of(const Definition_t* row, const uint8_t* texts, Shape* shape) noexcept nogil:
-    shape.uuid_key = row.key_len == UUID_TEXT and is_uuid(texts + row.key_at, UUID_TEXT)
-    if shape.uuid_key:
-        return UUID_BYTES
-    return escaped_length(texts + row.key_at, row.key_len) if row.key_len else 0
+    shape.uuid_key = False
+    if row.key_len == 0:
+        return 0
+    shape.uuid_key = pack_uuid(shape.uuid, texts + row.key_at, row.key_len)
+    return UUID_BYTES if shape.uuid_key else escaped_length(texts + row.key_at, row.key_len)
 
 
 cdef inline void shape_row(
@@ -80,7 +82,7 @@ cdef void write_texts(
     char* to, const Definition_t* row, const uint8_t* texts, const Shape* shape,
 ) noexcept nogil:
     if shape.uuid_key:
-        pack_uuid(to, texts + row.key_at)
+        memcpy(to, shape.uuid, UUID_BYTES)
         to += UUID_BYTES
     elif row.key_len:
         to = write_escaped(to, texts + row.key_at, row.key_len)

@@ -41,9 +41,9 @@ ctypedef struct NumberText:
 cdef uint32_t escaped_length(const uint8_t* text, uint32_t length) noexcept nogil
 cdef char* write_escaped(char* to, const uint8_t* text, uint32_t length) noexcept nogil
 
-# Only the canonical form counts (lower case, 8-4-4-4-12), since it must come back byte for byte.
-cdef bint is_uuid(const uint8_t* text, uint32_t length) noexcept nogil
-cdef void pack_uuid(char* to, const uint8_t* text) noexcept nogil
+# Whether the text is a UUID, of which the sixteen bytes are in `to` then. Only the canonical form counts (lower
+# case, 8-4-4-4-12), since it must come back byte for byte.
+cdef bint pack_uuid(char* to, const uint8_t* text, uint32_t length) noexcept nogil
 
 # RFC 3339 in UTC with whole seconds: 2025-11-30T10:53:20Z.
 cdef char* write_time(char* to, int64_t instant) noexcept nogil

@@ -4,12 +4,15 @@ import datetime
 
 import numpy as np
 import pytest
-from wheel_rows import Job, every, put
+from wheel_rows import Change, Job, batch, every, put
 
 from mainspring.wheel import Frames, Schedule, Wheel
 
 NOW = 1_764_500_000
 LONGEST = "r" * 128
+NEAR_HEX = (*'/0:@AFG`fg-\x7f\x00\x16\x1f"\\', "é")
+"""What stands beside a hexadecimal digit in ASCII, or shares its lower half, or is longer than it looks."""
+
 IDS = (0, 9, 10, 99_999_999, 10**8, 10**16 - 1, 10**16, 2**63 - 1, -1, -(10**8), -(10**16), -(2**63))
 
 
@@ -159,3 +162,35 @@ def test_two_wheels_may_fill_one_buffer_with_the_same_second() -> None:
     assert bytes(frames.view()) == b"".join(
         frame_of(job, NOW + 1, i, instance=instance) for i, instance in enumerate(("one", "other"))
     )
+
+
+def test_a_key_that_is_nearly_a_uuid_comes_back_as_it_was() -> None:
+    right = "0189abcd-ef01-4789-abcd-ef0123456789"
+    jobs = [
+        every(place * len(NEAR_HEX) + i, 1, key=right[:place] + other + right[place + 1 :])
+        for place in range(len(right))
+        for i, other in enumerate(NEAR_HEX)
+    ]
+    jobs.append(every(-1, 1, key="é" + right[2:]))
+    check_frames(jobs, NOW, capacity=600_000)
+
+
+def test_each_byte_of_a_uuid_is_packed_and_unpacked() -> None:
+    texts = [f"{value:02x}" * 16 for value in range(256)]
+    keys = ["-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:])) for text in texts]
+    check_frames([every(i, 1, key=key) for i, key in enumerate(keys)], NOW)
+
+
+def test_a_uuid_takes_less_room_than_another_key_of_its_length() -> None:
+    right = "0189abcd-ef01-4789-abcd-ef0123456789"
+    count = 200_000
+    assert room_of(right.upper(), count) - room_of(right, count) > count * 16
+
+
+def room_of(key: str, count: int) -> int:
+    """What so many jobs take, all of one key."""
+    wheel = Wheel(NOW)
+    rows = np.repeat(batch(wheel, [Change(every(0, 60, key=key))])[0], count)
+    rows["id"] = np.arange(count)
+    wheel.apply(rows, key.encode())
+    return wheel.nbytes
