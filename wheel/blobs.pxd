@@ -46,12 +46,12 @@ ctypedef struct Blobs:
     uint32_t free_page      # a number without a page, or NONE
     uint32_t spare          # a page not cut yet, or NONE
     uint32_t tail           # first unit never used of the page that is being cut; none at a page's edge
-    uint32_t free[513]      # by exact size in units; NONE ends a list
     Slab large
     void* prepared          # taken by blobs_reserve for the next large blob
     uint64_t live_bytes     # on pages, those of aged pages included
     uint64_t dead_bytes     # in the free lists
     uint64_t large_bytes    # on no page
+    uint32_t free[513]      # by exact size in units; NONE ends a list
 
 
 cdef inline char* blob_at(const Blobs* blobs, uint32_t blob) noexcept nogil:

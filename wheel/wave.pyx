@@ -13,6 +13,12 @@ from mainspring.wheel.shard cimport SHARDS, Shard, shard_lock, shard_unlock
 from mainspring.wheel.slab cimport NONE
 
 
+cdef enum:
+    HEAD_LINES = 8          # of a shard: its lock, counters, and the heads of slabs and blobs
+    FEW = 4                 # errands of a wave that is too short for its waits to overlap
+    TABLE_BYTES = 512
+
+
 # ---------------------------------------------------------------------------------------- sorting
 
 
@@ -58,14 +64,28 @@ cdef void order_sort(Order* order) noexcept nogil:
 # ------------------------------------------------------------------------------------------ waves
 
 
-# The lock and the heads of the slabs lie in the first lines; the table of the id is further on. Only
-# addresses are computed here: what lies behind them may be read under the lock alone.
+# Only addresses are computed here: what lies behind them may be read under the lock alone.
 cdef inline void ask_shard(const Shard* shard, uint64_t hash) noexcept nogil:
     cdef const char* head = <const char*>shard
     cdef int line
-    for line in range(5):
+    for line in range(HEAD_LINES):
         prefetch_write(head + (line << 6))
     prefetch(table_of(shard.index, hash))
+
+
+# As much of a table of pages as is worth asking for on the chance.
+cdef inline void ask_table(const void* table, size_t size) noexcept nogil:
+    cdef size_t at
+    for at in range(0, min(size, <size_t>TABLE_BYTES), 64):
+        prefetch(<const char*>table + at)
+
+
+# Many errands wait for the tables of pages side by side. A few would wait for one table after the other.
+cdef inline void ask_tables(const Shard* shard) noexcept nogil:
+    ask_table(shard.records.pages, shard.records.page_count * sizeof(char*))
+    ask_table(shard.chunks.pages, shard.chunks.page_count * sizeof(char*))
+    ask_table(shard.blobs.pages, shard.blobs.page_count * sizeof(char*))
+    ask_table(shard.blobs.page_live, shard.blobs.page_count * sizeof(uint32_t))
 
 
 cdef void wave_gather(Wave* wave, Shard* shards, const Ticket* tickets, uint64_t count) noexcept nogil:
@@ -97,6 +117,8 @@ cdef void wave_ask_index(Wave* wave) noexcept nogil:
     cdef uint32_t i
     for i in range(wave.count):
         index_foresee(wave.errands[i].shard.index, wave.errands[i].hash)
+        if wave.count <= FEW:
+            ask_tables(wave.errands[i].shard)
 
 
 cdef void wave_ask_records(Wave* wave) noexcept nogil:
