@@ -21,6 +21,7 @@ the four bits below it the table, bits 8 to 39 the line, the low byte the tag.
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+from mainspring.wheel.memory cimport prefetch_write
 from mainspring.wheel.records cimport LIVE, record_at
 from mainspring.wheel.slab cimport NONE, Slab
 
@@ -58,6 +59,18 @@ cdef inline IndexTable* table_of(const IndexTable* tables, uint64_t hash) noexce
     return <IndexTable*>&tables[table_number(hash)]
 
 
+# A product instead of a remainder lets a table have any size.
+cdef inline uint32_t home_of(uint64_t hash, uint32_t size) noexcept nogil:
+    return <uint32_t>((hash >> 8 & 0xFFFFFFFFULL) * size >> 32)
+
+
+# Asks for the line in which the search for the hash begins.
+cdef inline void index_foresee(const IndexTable* tables, uint64_t hash) noexcept nogil:
+    cdef const IndexTable* table = table_of(tables, hash)
+    if table.size:
+        prefetch_write(&table.lines[home_of(hash, table.size)])
+
+
 cdef void index_open(IndexTable* tables) noexcept nogil
 cdef void index_close(IndexTable* tables) noexcept nogil
 cdef uint32_t index_find(
@@ -66,9 +79,6 @@ cdef uint32_t index_find(
 
 # The record of the first place with the tag of the hash, NONE without one: a guess, that reads no record.
 cdef uint32_t index_guess(const IndexTable* tables, uint64_t hash) noexcept nogil
-
-# Asks for the line in which the search for the hash begins.
-cdef void index_foresee(const IndexTable* tables, uint64_t hash) noexcept nogil
 
 # Makes room for one more job of this hash, or for `jobs` more spread over all tables.
 cdef int index_reserve(IndexTable* tables, const Slab* records, uint64_t hash) noexcept nogil

@@ -9,7 +9,7 @@ from libc.string cimport memset
 
 from mainspring.wheel.hash cimport xxh64_i64
 from mainspring.wheel.memory cimport (
-    DONE, NO_MEMORY, memory_give, memory_take_lines, prefetch, prefetch_write,
+    DONE, NO_MEMORY, memory_give, memory_take_lines, prefetch,
 )
 from mainspring.wheel.records cimport LIVE, record_at
 from mainspring.wheel.slab cimport NONE, Slab
@@ -59,11 +59,6 @@ cdef inline uint32_t place_in_line(const IndexLine* line, uint32_t record, uint8
 # ---------------------------------------------------------------------------------------- a table
 
 
-# A product instead of a remainder lets a table have any size.
-cdef inline uint32_t home_of(uint64_t hash, uint32_t size) noexcept nogil:
-    return <uint32_t>((hash >> 8 & 0xFFFFFFFFULL) * size >> 32)
-
-
 cdef inline uint32_t step(uint32_t line, uint32_t size) noexcept nogil:
     return 0 if line + 1 == size else line + 1
 
@@ -108,34 +103,40 @@ cdef uint32_t index_guess(const IndexTable* tables, uint64_t hash) noexcept nogi
     return NONE
 
 
-cdef void index_foresee(const IndexTable* tables, uint64_t hash) noexcept nogil:
-    cdef const IndexTable* table = table_of(tables, hash)
-    if table.size:
-        prefetch_write(&table.lines[home_of(hash, table.size)])
+cdef inline void fill(IndexTable* table, IndexLine* line, uint8_t tag, uint32_t record) noexcept nogil:
+    cdef uint32_t place = lowest_bit(places_of(line, 0))
+    line.tags[place] = tag
+    line.records[place] = record
+    table.used += 1
 
 
 cdef void put(IndexTable* table, uint64_t hash, uint32_t record) noexcept nogil:
     cdef uint32_t at = home_of(hash, table.size)
-    cdef uint32_t place
     while places_of(&table.lines[at], 0) == 0:
         table.lines[at].passed += 1
         at = step(at, table.size)
-    place = lowest_bit(places_of(&table.lines[at], 0))
-    table.lines[at].tags[place] = tag_of(hash)
-    table.lines[at].records[place] = record
-    table.used += 1
+    fill(table, &table.lines[at], tag_of(hash), record)
 
 
 cdef void index_insert(IndexTable* tables, uint64_t hash, uint32_t record) noexcept nogil:
     put(table_of(tables, hash), hash, record)
 
 
+# A line that nothing passed tells all of its own jobs, and mostly has room for one more.
 cdef uint32_t index_add(
     IndexTable* tables, const Slab* records, int64_t id, uint64_t hash, uint32_t record,
 ) noexcept nogil:
-    cdef uint32_t known = index_find(tables, records, id, hash)
+    cdef IndexTable* table = table_of(tables, hash)
+    cdef IndexLine* line = &table.lines[home_of(hash, table.size)]
+    cdef uint32_t known
+    if line.passed == 0 and places_of(line, 0):
+        known = find_in_line(line, records, id, tag_of(hash))
+        if known == NONE:
+            fill(table, line, tag_of(hash), record)
+        return known
+    known = index_find(tables, records, id, hash)
     if known == NONE:
-        index_insert(tables, hash, record)
+        put(table, hash, record)
     return known
 
 
