@@ -118,7 +118,6 @@ cdef int set_rule(CronRule* rule, object spec) except -1:
     rule.last_workday = spec.last_workday
     rule.both_days = spec.both_days
     rule.every_real_minute = spec.every_real_minute
-    rule.window_s = spec.window_s
     return 0
 
 
