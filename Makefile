@@ -13,7 +13,7 @@ SOURCES := $(wildcard wheel/*.pyx wheel/*.pxd wheel/*.h changelog_tailer/*.pyx c
 	engine/*.pyx engine/*.pxd loadtest/*.pyx)
 
 .DEFAULT_GOAL := help
-.PHONY: help install build demo test units acceptance check format bench soak-changes failover ontime oracles sanitize sanitize-brisk dist clean
+.PHONY: help install build demo test units acceptance check format bench soak-changes failover ontime oracles travel sanitize sanitize-brisk dist clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -102,6 +102,9 @@ sanitize-brisk: install
 oracles: install ## 100,000 random cron expressions against cronsim, croniter and (by npm) croner
 	npm install --silent --no-save --no-audit --no-fund --prefix build/oracles croner@11
 	MAINSPRING_ORACLE_CASES=100000 $(BIN)/pytest -n 2 -rP tests/wheel/test_cron_oracles.py $(ARGS)
+
+travel: install ## the wheel through whole weeks around clock changes, every run the twin's
+	MAINSPRING_TRAVEL_HOURS=160 $(BIN)/pytest -n 2 tests/wheel/test_time_travel.py $(ARGS)
 
 dist: install ## build the sdist and the wheel
 	$(BIN)/python -m build --outdir dist

@@ -29,6 +29,8 @@ from mainspring.wheel.schedule import Plan
 _LOOKBACK_MAX_S = 200 * 366 * 86_400
 _LONG_GAP_S = 3600
 _CATCH_UP_MAX_S = 86_400
+_FIRST_RUN_TOLD_S = 60
+"""A new job is told of its first run for so long: an engine that is there has read it in a second or two."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,27 @@ def _walk(plan: Plan, after: int, last: int, count: int | None) -> Iterator[int]
         yield due
         count = None if count is None else count - 1
         due = plan.next(due)
+
+
+def first_run(job: Definition, age_s: float) -> str | None:
+    """What is known of a run soon after the insert, which stands in no table, `age_s` seconds after it."""
+    if not (job.first_run_soon and job.enabled and job.run_at is None and 0 <= age_s < _FIRST_RUN_TOLD_S):
+        return None
+    assert job.id is not None
+    within_s = 5 if job.every_s is None else max(1, min(5, job.every_s // 2))
+    return (
+        f"once beside the schedule, {1 + phase_of(job.id, within_s)} s after the engine has taken it in; "
+        "when that is stands in no table"
+    )
+
+
+def unsure(changed_at: datetime, pruned_at: datetime) -> str:
+    """Why a verdict that rests on a pruned change log may be of another definition than the one that held."""
+    changed, pruned = (iso_of_epoch(epoch_s(moment)) for moment in (changed_at, pruned_at))
+    return (
+        f"not certain: the change log was pruned at {pruned}, and of this job it tells nothing before its "
+        f"change at {changed}; what held just before that is taken here, and an earlier change may be gone"
+    )
 
 
 # -------------------------------------------------------------------------------------------- at an instant

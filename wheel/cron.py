@@ -5,11 +5,13 @@ Five fields (minute, hour, day of month, month, weekday), or six with the second
 """
 
 import re
+from functools import reduce
 from itertools import pairwise, product
+from operator import or_
 from typing import NamedTuple, NoReturn
 
 from mainspring.wheel.cron_field import DAY, FIELDS, Column, Draw, Misread, read_word
-from mainspring.wheel.cron_rule import date_occurs
+from mainspring.wheel.cron_rule import occurring_months
 from mainspring.wheel.errors import ScheduleError
 
 CHARACTERS_MAX = 256
@@ -83,7 +85,7 @@ def parse_cron(expression: str) -> CronSpec:
         raise _placed(misread, expression, len(words)) from None
     if len(spec.draws) > DRAWS_MAX:
         _refuse(expression, f"has {len(spec.draws)} times an H", f"write {DRAWS_MAX} at most")
-    _require_occurring(spec, words[-3], words[-2])
+    _require_occurring(spec, *words[-3:])
     return spec
 
 
@@ -189,22 +191,30 @@ def _miscount(fields: int) -> tuple[str, str]:
 # ------------------------------------------------------------------------------- dates that never occur
 
 
-def _require_occurring(spec: CronSpec, day_word: str, month_word: str) -> None:
+def _require_occurring(spec: CronSpec, day_word: str, month_word: str, weekday_word: str) -> None:
     # Nearly all have no draws, and one look is enough.
-    if not spec.draws and date_occurs(spec):
+    if not spec.draws and occurring_months(spec, spec.days, spec.weekdays):
         return
-    for days, months, weekdays in product(*(_drawn_masks(spec, number) for number in (3, 4, 5))):
-        if not date_occurs(spec._replace(days=days, months=months, weekdays=weekdays)):
+    all_days, all_months, all_weekdays = (_drawn_masks(spec, number) for number in (3, 4, 5))
+    # Each look tells of all months at once, or three draws would take thousands of looks.
+    every = spec._replace(months=reduce(or_, all_months))
+    for days, weekdays in product(all_days, all_weekdays):
+        occurring = occurring_months(every, days, weekdays)
+        if not all(occurring & months for months in all_months):
             drawn = " can draw" if spec.draws else " is"
-            problem = f"with month {month_word!r}{drawn} a date that never occurs"
+            # Where both must match, the weekday may be what rules the date out.
+            beside = f" and weekday {weekday_word!r}" if spec.both_days and weekday_word not in "*?" else ""
+            problem = f"with month {month_word!r}{beside}{drawn} a date that never occurs"
             raise ScheduleError(f"cron {DAY.name}", day_word, problem, PAUSE_HINT)
 
 
 def _drawn_masks(spec: CronSpec, number: int) -> set[int]:
     """All that a field can come to; its draws go together, for they are of one hash."""
     draws = [draw for draw in spec.draws if draw.field == number]
+    if not draws:
+        return {spec[:6][number]}
     # Between two of these fractions of the hash no draw of the field changes.
-    fractions = {(part, draw.outcomes) for draw in draws for part in range(draw.outcomes)} or {(0, 1)}
+    fractions = {(part, draw.outcomes) for draw in draws for part in range(draw.outcomes)}
     masks = set()
     for part, whole in fractions:
         mask = spec[:6][number]

@@ -18,7 +18,7 @@ costs an evaluation again.
 "Base instant" is what the expression names; jobs are spread after it (schedule.pxd).
 """
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from mainspring.wheel.cron_draw cimport CronDraws, draw_outcome
 from mainspring.wheel.cron_rule cimport CronRule
@@ -32,13 +32,15 @@ ctypedef struct Bracket:
     int64_t second
 
 
-# One cache line. In the shared table `group` and `outcome` say whose instants they are.
+# One cache line, and all of a group that a fire reads while the memo covers it. In the shared table `group` and
+# `outcome` say whose instants they are, and the last two are nobody's.
 ctypedef struct Memo:
     uint64_t version        # seqlock: odd while the rest is being written
     uint64_t group
     uint64_t outcome
     int64_t around[4]       # four base instants in a row, so that both sides of the newest one are at hand
-    uint64_t padding
+    int32_t window_s        # of the group: spread when the job names none
+    int32_t draws           # of the group: how many H it has
 
 
 ctypedef struct CronGroup:
@@ -47,6 +49,7 @@ ctypedef struct CronGroup:
     CronRule rule           # what all its jobs have in common
     CronDraws draws
     pthread_mutex_t mutex   # held by the one thread that evaluates after a miss of `memo`
+    void* room              # what was allocated: the group begins at a cache line within
 
 
 # The base instants around a moment, through the memo. `outcome` is 0 for a group without draws.
@@ -56,7 +59,7 @@ cdef int64_t group_next(CronGroup* group, uint64_t outcome, int64_t after) noexc
 
 # What a job draws, as one number.
 cdef inline uint64_t group_outcome(const CronGroup* group, int64_t job_id) noexcept nogil:
-    return draw_outcome(&group.draws, job_id) if group.draws.count else 0
+    return draw_outcome(&group.draws, job_id) if group.memo.draws else 0
 
 
 # Owns a group, which never moves and lives as long as this object does.

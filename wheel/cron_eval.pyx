@@ -44,8 +44,14 @@ cdef extern from *:
 cdef enum:
     SHARED_BITS = 16                # 4 MB, of which only what is used is ever touched
     SHARED_MEMOS = 65_536
+    LINE = 64                       # bytes of a cache line
 
-cdef Memo shared_memos[SHARED_MEMOS]
+# The first cache line that begins within: a memo that lay on two would be waited for twice.
+cdef inline void* line_from(void* room) noexcept nogil:
+    return <void*>((<uint64_t>room + LINE - 1) & ~<uint64_t>(LINE - 1))
+
+cdef Memo shared_room[SHARED_MEMOS + 1]
+cdef Memo* shared_memos = <Memo*>line_from(shared_room)
 cdef uint64_t groups_made = 0       # numbers groups, with the GIL held: an address may be given out again
 
 
@@ -64,8 +70,23 @@ cdef inline bint bracket_from(const int64_t* around, int64_t after, Bracket* fou
     return False
 
 
-# A copy of the memo as one writer left it. A reader that sees the same even version before and after has seen
-# that writer's work whole.
+# A reader that sees the same even version before and after has seen one writer's work whole.
+cdef inline bint unchanged(const Memo* memo, uint64_t version) noexcept nogil:
+    fence_acquire()
+    return version & 1 == 0 and read_relaxed_u64(&memo.version) == version
+
+
+# The bracket that a memo holds, without a copy of the rest: what a fire costs while it is there.
+cdef inline bint memo_bracket(const Memo* memo, int64_t after, Bracket* found) noexcept nogil:
+    cdef uint64_t version = read_acquire(&memo.version)
+    cdef int64_t around[4]
+    cdef int i
+    for i in range(4):
+        around[i] = read_relaxed(&memo.around[i])
+    return unchanged(memo, version) and bracket_from(around, after, found)
+
+
+# A copy of the memo as one writer left it.
 cdef inline bint memo_copy(const Memo* memo, Memo* copy) noexcept nogil:
     cdef int i
     copy.version = read_acquire(&memo.version)
@@ -73,8 +94,7 @@ cdef inline bint memo_copy(const Memo* memo, Memo* copy) noexcept nogil:
     copy.outcome = read_relaxed_u64(&memo.outcome)
     for i in range(4):
         copy.around[i] = read_relaxed(&memo.around[i])
-    fence_acquire()
-    return copy.version & 1 == 0 and read_acquire(&memo.version) == copy.version
+    return unchanged(memo, copy.version)
 
 
 # Writes if nobody else has since the version was seen, and is not about to: a memo may be left as it is.
@@ -115,7 +135,7 @@ cdef int memo_move(Memo* memo, const CronRule* rule, int64_t after) noexcept nog
 # that evaluates, which spares a million jobs a million evaluations.
 cdef void lone_bracket(CronGroup* group, int64_t after, Bracket* found) noexcept nogil:
     cdef Memo memo
-    if memo_copy(&group.memo, &memo) and bracket_from(memo.around, after, found):
+    if memo_bracket(&group.memo, after, found):
         return
     pthread_mutex_lock(&group.mutex)
     memo_copy(&group.memo, &memo)       # whole, for nobody else can be writing
@@ -160,7 +180,7 @@ cdef Bracket group_bracket(CronGroup* group, uint64_t outcome, int64_t after) no
     if after >= <int64_t>1 << EDGE_BITS:
         return found
     after = max(after, -(<int64_t>1 << EDGE_BITS))
-    if group.draws.count:
+    if group.memo.draws:
         drawn_bracket(group, outcome, after, &found)
     else:
         lone_bracket(group, after, &found)
@@ -186,11 +206,12 @@ cdef class CompiledCron:
         set_rule(&self.group.rule, self.spec)
         set_draws(self.group, self.spec.draws)
         self.group.rule.zone = (<ZoneArrays>self.zone).table
+        self.group.memo.window_s = self.spec.window_s
 
     def __dealloc__(self):
         if self.group != NULL:
             pthread_mutex_destroy(&self.group.mutex)
-            free(self.group)
+            free(self.group.room)
 
     @property
     def evaluations(self):
@@ -214,7 +235,7 @@ cdef class CompiledCron:
 
     def require_id(self, job_id):
         """ScheduleError where a job without id has no instants: there is an `H`, and nothing to draw from."""
-        if job_id is None and self.group.draws.count:
+        if job_id is None and self.group.memo.draws:
             raise ScheduleError(
                 "cron expression", self.expression, "draws its H from the job's id", "give the id as well"
             )
@@ -255,9 +276,11 @@ cdef class CompiledCron:
 
 cdef CronGroup* new_group() except NULL:
     global groups_made
-    cdef CronGroup* group = <CronGroup*>calloc(1, sizeof(CronGroup))
-    if group == NULL:
+    cdef void* room = calloc(1, sizeof(CronGroup) + LINE)
+    cdef CronGroup* group = <CronGroup*>line_from(room)
+    if room == NULL:
         raise MemoryError
+    group.room = room
     pthread_mutex_init(&group.mutex, NULL)
     groups_made += 1
     group.memo.group = groups_made
@@ -271,6 +294,7 @@ cdef int set_draws(CronGroup* group, draws) except -1:
         draw.field, draw.first, draw.last = each.field, each.first, each.last
         draw.step, draw.outcomes = each.step, each.outcomes
         group.draws.count += 1
+    group.memo.draws = group.draws.count
     if group.draws.count == 0:
         rule_tune(&group.rule)
     return 0

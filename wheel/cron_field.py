@@ -238,6 +238,7 @@ def _bits(values: Iterator[int] | tuple[int, ...]) -> int:
 _CLOCK = (SECOND, MINUTE, HOUR)
 # What people write that is nearly right: the form, the fields it is read in, what is wrong, what to write.
 _NEAR_MISSES: tuple[tuple[str, tuple[Field, ...], str, str], ...] = (
+    (r"[\"'].*|.*[\"']", FIELDS, "has a quotation mark", "leave the quotes out"),
     (r"\?(?:/.*)?", (*_CLOCK, MONTH), "stands for any day, and here is none", "write * here"),
     (r"L.*|.*[A-Z0-9]L", (*_CLOCK, MONTH), "has an L, which is for the day fields", "write {hint}"),
     (r"L(\d|[A-Z]{3})", (WEEKDAY,), "has the L in front", r"write \1L for the last such weekday"),

@@ -41,7 +41,6 @@ ctypedef struct CronRule:
     uint32_t last_weekdays  # bits 0-6: the last such weekday of the month
     uint32_t workdays       # bit d: the Monday to Friday nearest to day d, within the month
     uint32_t from_end       # bit n: n days before the last
-    int32_t window_s        # spread when the job names none
     int32_t first_clock     # second of day of the first match of a matching day
     bint last_workday       # the last Monday to Friday
     bint both_days          # day of month and weekday must both match, else either

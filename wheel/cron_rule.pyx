@@ -118,7 +118,6 @@ cdef int set_rule(CronRule* rule, object spec) except -1:
     rule.last_workday = spec.last_workday
     rule.both_days = spec.both_days
     rule.every_real_minute = spec.every_real_minute
-    rule.window_s = spec.window_s
     return 0
 
 
@@ -129,23 +128,32 @@ cdef void rule_tune(CronRule* rule) noexcept nogil:
 
 
 # Every month, leap or not, begins on every weekday at some time in 400 years: these kinds of month are all.
-cdef bint rule_occurs(const CronRule* rule) noexcept nogil:
+cdef bint month_occurs(const CronRule* rule, int month) noexcept nogil:
     cdef Month m
     cdef int leap
-    for m.month in range(1, 13):
-        for leap in range(2):
-            m.days = days_in(LEAP_YEAR + leap, m.month)
-            for m.weekday in range(7):
-                if month_days(rule, &m):
-                    return True
+    m.month = month
+    for leap in range(2):
+        m.days = days_in(LEAP_YEAR + leap, month)
+        for m.weekday in range(7):
+            if month_days(rule, &m):
+                return True
     return False
 
 
-def date_occurs(spec):
-    """Whether any day in 400 years matches the date fields of a CronSpec; its draws are left out."""
+def occurring_months(spec, uint32_t days, uint64_t weekdays):
+    """In which months any day of 400 years matches the date fields of a CronSpec: bit m for month m.
+
+    `days` and `weekdays` stand in for its own; its months are those asked about, its draws are left out.
+    """
     cdef CronRule rule
+    cdef uint32_t months = 0
+    cdef int month
     set_rule(&rule, spec)
-    return rule_occurs(&rule)
+    rule.days = days
+    rule.weekdays = every_week(weekdays) | <uint64_t>spec.nth_weekdays
+    for month in range(1, 13):
+        months |= <uint32_t>month_occurs(&rule, month) << month
+    return months
 
 
 def matching_days(spec, int64_t year, int month):

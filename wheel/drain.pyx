@@ -18,6 +18,7 @@ from mainspring.wheel.blobs cimport blob_at
 from mainspring.wheel.catch_up cimport (
     CATCH_UP_LATEST, CATCH_UP_NONE, MISSED_AFTER_S, OWED, skip_reason,
 )
+from mainspring.wheel.cron_ahead cimport MEMO_AHEAD, ask_memo
 from mainspring.wheel.far cimport far_head, far_reserve
 from mainspring.wheel.edit cimport settle_extra
 from mainspring.wheel.frames cimport SKIPS, Output, RouteText, Run, write_run
@@ -172,6 +173,8 @@ cdef inline int judge(Flow* flow) noexcept nogil:
     cdef Entry* entry = entry_of(flow, flow.judged)
     if flow.judged == flow.asked:
         return DONE
+    if flow.judged + MEMO_AHEAD < flow.asked:
+        ask_memo(shard.crons, entry_of(flow, flow.judged + MEMO_AHEAD).record)
     flow.judged += 1
     entry.next, entry.blob = STRAY, NULL
     if unlikely(not is_due(shard, entry.record, entry.position)):

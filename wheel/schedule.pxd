@@ -50,5 +50,10 @@ cdef inline int64_t grid_next(int64_t every, int64_t phase, int64_t after) noexc
 
 cdef void schedule_clear(Schedule_t* schedule) noexcept nogil
 
+# Smallest spread instant > after of a job on a cron group; window -1: the expression's own.
+cdef int64_t cron_spread_next(
+    CronGroup* group, uint64_t outcome, uint64_t hash, int64_t window, int64_t after,
+) noexcept nogil
+
 # Smallest instant of the job > after: grid or cron, spread, boost and window applied. NEVER when none.
 cdef int64_t schedule_next(const Schedule_t* schedule, int64_t after) noexcept nogil

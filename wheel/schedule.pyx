@@ -2,8 +2,8 @@
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
 
-from mainspring.wheel.cron_eval cimport Bracket, CompiledCron, group_bracket, group_outcome
-from mainspring.wheel.cron_rule cimport EDGE_BITS
+from mainspring.wheel.cron_eval cimport Bracket, CompiledCron, CronGroup, group_bracket, group_outcome
+from mainspring.wheel.cron_rule cimport EDGE_BITS, cron_next
 from mainspring.wheel.hash cimport shard_of_hash, spread_of_hash, xxh64_i64
 
 from functools import lru_cache
@@ -40,17 +40,28 @@ cdef inline int64_t spread(int64_t base, int64_t following, uint64_t hash, int64
     return base + spread_of_hash(hash, window)
 
 
-cdef int64_t cron_spread_next(const Schedule_t* schedule, int64_t after) noexcept nogil:
-    cdef Bracket near = group_bracket(schedule.cron, schedule.outcome, after)
-    cdef int64_t window = schedule.jitter if schedule.jitter >= 0 else schedule.cron.rule.window_s
+cdef int64_t cron_spread_next(
+    CronGroup* group, uint64_t outcome, uint64_t hash, int64_t window, int64_t after,
+) noexcept nogil:
+    cdef Bracket near = group_bracket(group, outcome, after)
     cdef int64_t due
-    if window <= 1 or schedule.hash == 0:
+    if window < 0:
+        window = group.memo.window_s
+    if window <= 1 or hash == 0:
         return near.first
     # The base instant may be past while its spread one is still to come.
-    due = spread(near.floor, near.first, schedule.hash, window)
+    due = spread(near.floor, near.first, hash, window)
     if due > after:
         return due
-    return spread(near.first, near.second, schedule.hash, window)
+    return spread(near.first, near.second, hash, window)
+
+
+# Base instants are asked for by people and batches, of ever new expressions: a memo would cost ten evaluations.
+cdef inline int64_t cron_own_next(const Schedule_t* schedule, int64_t after) noexcept nogil:
+    cdef CronGroup* group = schedule.cron
+    if schedule.hash == 0 and group.memo.draws == 0:
+        return cron_next(&group.rule, after)
+    return cron_spread_next(group, schedule.outcome, schedule.hash, schedule.jitter, after)
 
 
 # The next instant by the job's own rule: no boost, no window.
@@ -58,7 +69,7 @@ cdef inline int64_t own_next(const Schedule_t* schedule, int64_t after) noexcept
     if schedule.kind == KIND_INTERVAL:
         return grid_next(schedule.every, schedule.phase, after)
     if schedule.kind == KIND_CRON:
-        return cron_spread_next(schedule, after)
+        return cron_own_next(schedule, after)
     return schedule.run_at if schedule.run_at > after else INT64_MAX
 
 

@@ -14,7 +14,7 @@ from mainspring.wheel.pthread cimport pthread_mutex_destroy, pthread_mutex_init
 from mainspring.wheel.records cimport ENABLED, IS_RARE, LIVE, ONCE_BIAS, Rare, Record, kind_of, record_at
 from mainspring.wheel.registry cimport Registry, registry_get
 from mainspring.wheel.schedule cimport (
-    KIND_CRON, KIND_INTERVAL, Schedule_t, grid_next, schedule_clear, schedule_next,
+    KIND_CRON, KIND_INTERVAL, Schedule_t, cron_spread_next, grid_next, schedule_clear, schedule_next,
 )
 from mainspring.wheel.cron_eval cimport CronGroup, group_outcome
 from mainspring.wheel.slab cimport NONE, Slab, slab_at, slab_close, slab_open, slab_reserve
@@ -115,15 +115,22 @@ cdef void schedule_of(const Shard* shard, const Record* record, Schedule_t* sche
     schedule.boost_every, schedule.boost_until = rare.boost_every, rare.boost_until
 
 
+cdef inline int64_t plain_cron_next(const Shard* shard, const Record* record, int64_t after) noexcept nogil:
+    cdef CronGroup* group = <CronGroup*>registry_get(shard.crons, record.schedule)
+    return cron_spread_next(group, group_outcome(group, record.id), xxh64_i64(record.id), -1, after)
+
+
 cdef int64_t owed_after(const Shard* shard, const Record* record, int64_t after) noexcept nogil:
     cdef const Rare* rare = rare_of(shard, record)
     cdef Schedule_t schedule
     cdef int64_t due
     if not record.flags & ENABLED:
         return NEVER
-    # Most jobs are plain intervals: no struct to fill for them.
+    # Most jobs are plain: no struct to fill for them.
     if rare == NULL and kind_of(record) == KIND_INTERVAL:
         return grid_next(record.schedule, <int64_t>(xxh64_i64(record.id) % record.schedule), after)
+    if rare == NULL and kind_of(record) == KIND_CRON:
+        return plain_cron_next(shard, record, after)
     schedule_of(shard, record, &schedule)
     due = schedule_next(&schedule, after)
     if rare != NULL and rare.extra_at > after and rare.extra_at < due:

@@ -18,6 +18,7 @@ import xxhash
 from mainspring.wheel.definition import NEVER, Schedule
 
 MINUTE_S = 60
+MINUTE = timedelta(minutes=1)
 DAY_S = 86_400
 SPREAD_DEFAULT_S = {5: 60, 6: 1}
 """By the number of fields."""
@@ -183,17 +184,24 @@ def latest_shown_before(instant: int, zone: tzinfo) -> datetime:
 
 def fires_at(words: Words, wall: datetime, shown: datetime) -> list[int]:
     """At which seconds of its minute a clock that has shown all up to `shown`, and shows `wall`, fires."""
-    seconds = [second for second in range(60) if field_matches("second", words.second, second)]
-    if words.minute.startswith("*") or words.hour.startswith("*"):
+    seconds = seconds_of(words.second)
+    as_ever = wall == shown + MINUTE
+    if as_ever or words.minute.startswith("*") or words.hour.startswith("*"):
         return seconds if wall_matches(words, wall) else []
     first_shown = []
     while shown < wall:
-        shown += timedelta(minutes=1)
+        shown += MINUTE
         first_shown.append(shown)
     fires = set(seconds) if first_shown and wall_matches(words, wall) else set()
     if any(wall_matches(words, skipped) for skipped in first_shown[:-1]):
         fires.add(0)
     return sorted(fires)
+
+
+@functools.cache
+def seconds_of(word: str) -> list[int]:
+    """The seconds that a field names."""
+    return [second for second in range(60) if field_matches("second", word, second)]
 
 
 def wall_matches(words: Words, wall: datetime) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -11,10 +12,18 @@ from mainspring.engine.cli.job_connection import job_connection
 from mainspring.engine.cli.job_text import printable
 from mainspring.engine.cli.options import POSTGRES, JsonOption, Target, run_async, takes_settings
 from mainspring.engine.clock import SystemClock
-from mainspring.engine.definition import Definition
-from mainspring.engine.explain import Verdict, facts, local_of, runs_after, runs_before, verdict
+from mainspring.engine.explain import (
+    Verdict,
+    facts,
+    first_run,
+    local_of,
+    runs_after,
+    runs_before,
+    unsure,
+    verdict,
+)
 from mainspring.engine.instants import epoch_s, iso_of_epoch, read_instant
-from mainspring.engine.jobs.store import Job, JobStore
+from mainspring.engine.jobs.store import Held, Job, JobStore
 
 
 def _instant(text: str) -> datetime:
@@ -49,17 +58,28 @@ def explain_command(
     found, held = run_async(_read(target, job, at))
     now = int(SystemClock().now())
     window_s = target.load().settings.catch_up_window_s
-    judged = None if at is None else verdict(held, epoch_s(at), now, window_s)
+    judged = None if at is None else _judged(found, held, epoch_s(at), now, window_s)
     told = _told(found, now, count, judged)
     for line in [json.dumps(told, ensure_ascii=False)] if as_json else _lines(told):
         typer.echo(line)
 
 
-async def _read(target: Target, name: str, at: datetime | None) -> tuple[Job, Definition | None]:
+async def _read(target: Target, name: str, at: datetime | None) -> tuple[Job, Held]:
     async with job_connection(target) as connection:
         store = JobStore(connection)
         found = await store.find(name)
-        return found, found.definition if at is None else await store.held_at(found, at)
+        return found, Held(found.definition) if at is None else await store.held_at(found, at)
+
+
+def _judged(job: Job, held: Held, at: int, now: int, window_s: int) -> Verdict:
+    judged = verdict(held.definition, at, now, window_s)
+    reasons = list(judged.reasons)
+    if held.unsure_before is not None and held.pruned_at is not None:
+        reasons.append(unsure(held.unsure_before, held.pruned_at))
+    soon = None if held.definition is None else first_run(held.definition, at - epoch_s(job.created_at))
+    if soon is not None:
+        reasons.append(f"first run soon: a new job also runs {soon}")
+    return replace(judged, reasons=reasons)
 
 
 def _told(job: Job, now: int, count: int, judged: Verdict | None) -> dict[str, Any]:
@@ -73,6 +93,8 @@ def _told(job: Job, now: int, count: int, judged: Verdict | None) -> dict[str, A
         told |= {name.replace(" ", "_"): value for name, value in facts(definition).items()}
         past = runs_before(schedule, job.id, now, count, since)
         coming = runs_after(schedule, job.id, now, count) if definition.enabled else []
+        if (soon := first_run(definition, now - epoch_s(job.created_at))) is not None:
+            told["first_run"] = soon
     told["past"] = [_moment(definition.tz, run) for run in past]
     told["next"] = [_moment(definition.tz, run) for run in coming]
     if judged is not None:

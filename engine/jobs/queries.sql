@@ -27,8 +27,13 @@ limit 1
 for update
 
 -- name: first_change_since
--- The first change of a job after an instant: what it was before that change held at the instant.
-select op, changed_at, (before).* from mainspring.job_changes
+-- The first change of a job after an instant: what it was before that change held at the instant. Pruning leaves
+-- of a job's old rows the newest alone, so only the oldest row that is left can hide others.
+select op, changed_at, (before).*,
+       case when not exists (select from mainspring.job_changes as earlier
+                             where earlier.job_id = $1 and earlier.seq < change.seq)
+            then (select pruned_at from mainspring.prunings) end as pruned_at
+from mainspring.job_changes as change
 where job_id = $1 and changed_at > $2
 order by seq
 limit 1

@@ -33,6 +33,19 @@ class Job:
         return self.definition.id
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What held at an instant by the change log: a definition, or None where the job was not there.
+
+    `unsure_before`: between the instant and this moment the job may have been changed and the log no longer
+    tell of it, for it was pruned at `pruned_at`. None where the log tells all.
+    """
+
+    definition: Definition | None
+    unsure_before: datetime | None = None
+    pruned_at: datetime | None = None
+
+
 class JobStore:
     """The table over one connection. Each method is one transaction of its own."""
 
@@ -50,21 +63,24 @@ class JobStore:
         """The job with this id or key; raises UnknownJob."""
         return await self._find("find", name)
 
-    async def held_at(self, job: Job, instant: datetime) -> Definition | None:
-        """The definition that held at an instant, by the change log; None before the job was there.
+    async def held_at(self, job: Job, instant: datetime) -> Held:
+        """The definition that held at an instant, and how far the change log bears it out.
 
-        What the log does not reach back to is taken to have been as it is now.
+        What the log does not reach back to is taken to have been as it was when it begins.
         """
         if instant < job.created_at:
-            return None
+            return Held(None)
         if job.updated_at <= instant:
-            return job.definition
+            return Held(job.definition)
         row = await self._connection.fetchrow(query("first_change_since"), job.id, instant)
         if row is None:
-            return job.definition
+            return Held(job.definition)
         if row["op"] == "insert":
-            return None
-        return Definition(id=job.id, **{name: row[name] for name in Definition._fields[1:]})
+            return Held(None)
+        held = Definition(id=job.id, **{name: row[name] for name in Definition._fields[1:]})
+        if row["pruned_at"] is None:
+            return Held(held)
+        return Held(held, row["changed_at"], row["pruned_at"])
 
     async def edit(self, name: str, changes: Mapping[str, object], clear: Iterable[str] = ()) -> Job:
         """Change the given fields alone, see ``edited``; raises UnknownJob, KeyTaken, DefinitionError."""

@@ -9,8 +9,9 @@ import pytest
 from command_line import Ended, mainspring
 
 from mainspring.changelog_tailer import schema
+from mainspring.changelog_tailer.pruning import prune
 from mainspring.engine.clock import SystemClock
-from mainspring.wheel import Schedule, next_fires, shard_of
+from mainspring.wheel import Schedule, next_fires, phase_of, shard_of
 
 HOUR = 3600
 
@@ -96,6 +97,38 @@ def test_what_held_at_the_instant_is_read_from_the_change_log(dsn: str) -> None:
     assert explained("7", "--at", str(this_minute - 20 * HOUR))["at"]["reasons"] == [
         "the job was not there yet: it was created later"
     ]
+
+
+def test_what_a_pruned_log_no_longer_tells_is_said_to_be_uncertain(dsn: str) -> None:
+    done("jobs", "add", "--id", "7", "--every", "60", "--phase", "0", "--no-first-run-soon")
+    for every_s, passed_s in (("7200", 30 * HOUR), ("3600", 10 * HOUR), ("1800", HOUR)):
+        age(dsn, passed_s)
+        done("jobs", "edit", "7", "--every", every_s)
+    this_hour = int(SystemClock().now()) // HOUR * HOUR
+
+    def uncertain(hours_ago: int) -> list[str]:
+        told = explained("7", "--at", str(this_hour - hours_ago * HOUR))["at"]["reasons"]
+        return [reason for reason in told if reason.startswith("not certain")]
+
+    assert [uncertain(hours_ago) for hours_ago in (5, 20, 38)] == [[], [], []], "all of the log is there"
+    asyncio.run(prune(dsn, [], keep_s=2 * HOUR))
+    # What is left: the edits of an hour ago and of now. The oldest one left hides the earlier ones.
+    assert uncertain(5) == []
+    (reason,) = uncertain(20)
+    assert "tells nothing before its change at" in reason
+    assert len(uncertain(38)) == 1
+
+
+def test_a_new_job_is_told_what_is_known_of_its_first_run(dsn: str) -> None:
+    done("jobs", "add", "--id", "7", "--every", "3600", "--phase", "0")
+    after_s = 1 + phase_of(7, 5)
+    told = explained("7", "--at", str(int(SystemClock().now()) + 2))
+    assert f"{after_s} s after the engine has taken it in" in told["first_run"]
+    assert any(reason.startswith("first run soon: ") for reason in told["at"]["reasons"])
+    age(dsn, HOUR)
+    told = explained("7", "--at", str(int(SystemClock().now())))
+    assert "first_run" not in told
+    assert not any("first run" in reason for reason in told["at"]["reasons"])
 
 
 def test_a_quarantined_job_is_told_so(dsn: str) -> None:

@@ -165,6 +165,11 @@ MESSAGES = [
         "0 0 30 2 *",
         "cron day of month: '30' with month '2' is a date that never occurs; mend the date, or pause",
     ),
+    ("0 0 */31 * 1#2", "'*/31' with month '*' and weekday '1#2' is a date that never occurs; mend the date"),
+    ("0 0 */31 2 1#3,1#4", "'*/31' with month '2' and weekday '1#3,1#4' is a date that never occurs"),
+    ("0 0 30 2 ?", "'30' with month '2' is a date that never occurs"),
+    ('"0 0 * * *"', "cron minute: '\"0' at character 1 has a quotation mark; leave the quotes out"),
+    ("0 0 * * MON'", "has a quotation mark; leave the quotes out"),
     ("@every 5m", "set every_s"),
     ("TZ=UTC 0 0 * *", "set the time zone in tz"),
     ("weekly", "did you mean @weekly?"),
@@ -192,6 +197,40 @@ def test_an_error_names_field_token_place_and_mend(expression: str, message: str
 )
 def test_a_rare_date_is_no_error(expression: str) -> None:
     assert parse_cron(expression)
+
+
+def refused(expression: str) -> bool:
+    try:
+        parse_cron(expression)
+    except ScheduleError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("days", "months", "weekday"),
+    [
+        ((1, 28), (1, 12), "*"),
+        ((27, 30), (1, 3), "*"),
+        ((28, 29), (2, 2), "*/6"),
+        ((29, 31), (3, 3), "*"),
+        ((30, 31), (4, 6), "?"),
+        ((30, 31), (4, 6), "MON"),
+        ((6, 8), (1, 2), "*/2,1#2"),
+        ((8, 9), (1, 2), "*/7,1#2"),
+        ((28, 29), (1, 2), "*/7,SUN#5"),
+    ],
+)
+def test_an_h_is_refused_where_one_of_its_draws_would_be(
+    days: tuple[int, int], months: tuple[int, int], weekday: str
+) -> None:
+    drawn = [
+        f"0 0 {day} {month} {weekday}"
+        for day in range(days[0], days[1] + 1)
+        for month in range(months[0], months[1] + 1)
+    ]
+    hashed = f"0 0 H({days[0]}-{days[1]}) H({months[0]}-{months[1]}) {weekday}"
+    assert refused(hashed) is any(map(refused, drawn))
 
 
 @pytest.mark.parametrize("junk", ["*", "1,", "0 ", "\x00", "é", "9" * 7])

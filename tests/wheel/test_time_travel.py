@@ -1,7 +1,7 @@
 """The whole wheel under a virtual clock, second by second over the hours when clocks and calendars are odd.
 
-Its runs are exactly those that the twin finds by playing the minutes through. MAINSPRING_TRAVEL_HOURS=160
-makes a week of each.
+Its runs are exactly those that the twin finds by playing the minutes through. `make travel` takes a week for
+each moment.
 """
 
 import os
