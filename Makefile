@@ -13,7 +13,7 @@ SOURCES := $(wildcard wheel/*.pyx wheel/*.pxd wheel/*.h changelog_tailer/*.pyx c
 	engine/*.pyx engine/*.pxd loadtest/*.pyx)
 
 .DEFAULT_GOAL := help
-.PHONY: help install build demo test units acceptance check format bench ontime oracles sanitize sanitize-brisk dist clean
+.PHONY: help install build demo test units acceptance check format bench ontime failover oracles sanitize sanitize-brisk dist clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -61,6 +61,14 @@ bench: install ## pytest-benchmark: the wheel beside its rivals
 
 ontime: install ## five minutes at a million jobs: is every second drained on time beside busy Python?
 	$(BIN)/mainspring loadtest ontime $(ARGS)
+
+# Each some minutes; ARGS="--jobs 100000", or one mode by hand: mainspring loadtest failover --help
+failover: install ## nodes killed, ended, frozen and blind for a quarter of an hour; verify is the judge
+	$(BIN)/mainspring loadtest failover --mode kill --rounds 10 $(ARGS)
+	$(BIN)/mainspring loadtest failover --mode term --rounds 5 $(ARGS)
+	$(BIN)/mainspring loadtest failover --mode stop --rounds 3 $(ARGS)
+	$(BIN)/mainspring loadtest failover --mode both --rounds 5 $(ARGS)
+	$(BIN)/mainspring loadtest failover --mode kill --gap-s 80 125 --rounds 2 $(ARGS)
 
 # Compiled apart from the modules of the normal build; both sanitizers come first, before Python itself.
 SANITIZED := build/sanitize/lib

@@ -15,6 +15,7 @@ class LoadTests(LazyGroup):
         "ontime": "mainspring.loadtest.ontime:ontime_command",
         "publish": "mainspring.loadtest.publishing:publish_command",
         "changes": "mainspring.loadtest.changes:changes_command",
+        "failover": "mainspring.loadtest.failover:failover_command",
     }
 
 

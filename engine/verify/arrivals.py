@@ -165,7 +165,8 @@ class StreamReader:
                 await client.pull(self._stream, made.name)
                 asked += PULL
             if not await self._something_came():
-                break  # the last messages have been removed meanwhile
+                await self._require_end(client, made.name)
+                return
             # Asked in one breath with the taking: while the chunk is looked at, more comes.
             ended = self._deliveries.last_seq >= last_seq
             chunk = self._deliveries.take()
@@ -181,6 +182,13 @@ class StreamReader:
                 await self._deliveries.came.wait()
             return True
         return False
+
+    async def _require_end(self, client: _Reading, consumer: str) -> None:
+        """Nothing more comes: good where the last messages have been removed meanwhile, and else not."""
+        if not client.is_connected:
+            raise ConnectionError("the connection was lost")
+        if (await self._jetstream.consumer_info(self._stream, consumer)).num_pending:
+            raise TimeoutError(f"no message came for {_STALL_S:.0f} s")
 
     async def _note_removed(self, chunk: Chunk, expected: int) -> None:
         """Where numbers are missing in front of or amid the chunk, and the stream now begins behind them."""

@@ -1,0 +1,149 @@
+"""`mainspring loadtest failover`: nodes die, freeze and go blind while jobs change; verify is the judge."""
+
+import asyncio
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import quantiles
+from typing import Annotated, Any, Final
+
+import asyncpg
+import typer
+from nats.errors import Error as NatsError
+from rich.console import Console
+
+from mainspring.engine.embedded import EmbeddedError
+from mainspring.engine.stored import StreamUnreadable
+from mainspring.engine.verify.refusal import CannotJudge
+from mainspring.loadtest.failover_fleet import POLICIES
+from mainspring.loadtest.failover_node import NodeFailed
+from mainspring.loadtest.failover_rounds import Drill, Mode, Plan, Round, has_lease
+
+DIFFERENCES: Final = 3
+SHOWN: Final = 10
+_GAP_S: Final = {
+    Mode.KILL: (0.0, 20.0),
+    Mode.TERM: (0.0, 20.0),
+    Mode.STOP: (5.0, 150.0),
+    Mode.BOTH: (5.0, 20.0),
+    Mode.STANDBY: (0.0, 0.0),
+}
+_FAILED: Final = (NodeFailed, CannotJudge, StreamUnreadable, EmbeddedError, NatsError, OSError)
+_SUMS: Final = ("owed", "stored", "either", "missing", "duplicate", "unexpected")
+
+
+def failover_command(
+    *,
+    jobs: Annotated[int, typer.Option("--jobs", min=100, metavar="N", help="Jobs to begin with.")] = 20_000,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, metavar="R", help="How many rounds.")] = 10,
+    mode: Annotated[Mode, typer.Option("--mode", help="What happens in each.")] = Mode.KILL,
+    gap_s: Annotated[
+        tuple[float, float] | None,
+        typer.Option("--gap-s", metavar="MIN MAX", help="How long nobody fires, or one node is blind."),
+    ] = None,
+    changes_per_s: Annotated[
+        float, typer.Option("--changes-per-s", min=0.1, help="Changes of jobs, each a transaction.")
+    ] = 20.0,
+    catch_up: Annotated[
+        list[str] | None, typer.Option("--catch-up", help="Only this policy; all three unless said.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=1, help="Of the first round; one more each.")] = 1,
+    embedded: Annotated[
+        Path | None,
+        typer.Option("--embedded", metavar="DIR", help="Where the servers keep files; they stay."),
+    ] = None,
+    json_wanted: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Let nodes fail, round after round, and judge by `verify` whether every run is in the stream, once.
+
+    kill and term: the node ends, another takes its place after the gap. stop: it stands still meanwhile.
+    both: two nodes fire, and one hears nothing of Postgres meanwhile. standby: the active one is killed, the
+    waiting one takes over. Inserts, edits, pauses and deletes go on all the time. The exit status is 3 where
+    something is wrong.
+
+    \b
+    mainspring loadtest failover --jobs 20000 --rounds 20
+    mainspring loadtest failover --mode stop --gap-s 80 125 --rounds 5 --json
+    mainspring loadtest failover --seed 17 --rounds 1        # the round of that seed once more
+    """
+    if mode == Mode.STANDBY and not has_lease():
+        typer.echo("error: nodes of this version know no lease, so none waits as a standby", err=True)
+        raise typer.Exit(1)
+    if gap_s is not None and gap_s[0] > gap_s[1]:
+        raise typer.BadParameter("MIN is over MAX", param_hint="--gap-s")
+    if unknown := set(catch_up or ()) - set(POLICIES):
+        raise typer.BadParameter(f"{unknown.pop()} is none of {', '.join(POLICIES)}", param_hint="--catch-up")
+    folder = embedded or Path(tempfile.mkdtemp(prefix="mainspring-failover-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o755)  # Postgres runs as another user where this one is root
+    plan = Plan(jobs, mode, gap_s or _GAP_S[mode], changes_per_s, tuple(catch_up or POLICIES))
+    try:
+        played = asyncio.run(_play(folder, plan, seed, rounds))
+    except (*_FAILED, asyncpg.PostgresError) as failed:
+        typer.echo(f"error: {failed} (files in {folder})", err=True)
+        raise typer.Exit(1) from None
+    clean = all(one.report.clean for one in played)
+    if embedded is None and clean:
+        shutil.rmtree(folder, ignore_errors=True)
+    typer.echo(json.dumps(figures(played)) if json_wanted else _summary(figures(played)))
+    if not clean:
+        typer.echo(f"files in {folder}", err=True)
+        raise typer.Exit(DIFFERENCES)
+
+
+async def _play(folder: Path, plan: Plan, seed: int, rounds: int) -> list[Round]:
+    console = Console(stderr=True, highlight=False)
+
+    def played(one: Round) -> None:
+        for line in _lines(one):
+            console.print(line, soft_wrap=True)
+
+    with console.status("starting servers") as status:
+        return await Drill(folder, plan, status.update, played).run(seed, rounds)
+
+
+def figures(played: list[Round]) -> dict[str, Any]:
+    """The sums of all rounds, and each round with its seed."""
+    sums = {name: sum(getattr(one.report, name) for one in played) for name in _SUMS}
+    skipped = sum(sum(one.report.skipped.values()) for one in played)
+    times = [one.first_run_s for one in played if one.first_run_s is not None]
+    return {
+        "rounds": len(played),
+        **sums,
+        "skipped": skipped,
+        "first_run_s_p50": _quantile(times, 50),
+        "first_run_s_p95": _quantile(times, 95),
+        "played": [_told(one) for one in played],
+    }
+
+
+def _told(one: Round) -> dict[str, Any]:
+    report = one.report.to_dict()
+    kept = ("from", "to", *_SUMS, "skipped", "missing_ids", "duplicate_ids", "unexpected_ids")
+    head = {"seed": one.seed, "gap_s": round(one.gap_s, 2), "first_run_s": one.first_run_s}
+    return head | {name: report[name][:20] if name.endswith("_ids") else report[name] for name in kept}
+
+
+def _quantile(times: list[float], percent: int) -> float | None:
+    if not times:
+        return None
+    return quantiles(times, n=100, method="inclusive")[percent - 1] if len(times) > 1 else times[0]
+
+
+def _lines(one: Round) -> Iterator[str]:
+    report = one.report
+    first = "" if one.first_run_s is None else f", first run after {one.first_run_s:.2f} s"
+    yield (
+        f"seed {one.seed}: gap {one.gap_s:.1f} s{first}; {report.owed:,} owed, {report.missing} missing, "
+        f"{report.duplicate} duplicate, {report.unexpected} unexpected, "
+        f"{sum(report.skipped.values())} skipped"
+    )
+    for name in ("missing", "duplicate", "unexpected"):
+        if ids := getattr(report, f"{name}_ids"):
+            yield f"    {name}: {', '.join(ids[:SHOWN])}"
+
+
+def _summary(found: dict[str, Any]) -> str:
+    return "\n".join(f"{value!s:>14}  {name}" for name, value in found.items() if name != "played")
