@@ -114,9 +114,10 @@ class _Reading(FrameClient):
 
 
 class StreamReader:
-    """Reads from a moment to what is the stream's end when it begins.
+    """Reads from a moment to what was the stream's end at another.
 
         reader = StreamReader(settings, jetstream, "MAINSPRING")
+        await reader.fix_end()
         async for chunk in reader.chunks(since): ...
 
     After that `hands` are the instants of runs by hand, `strangers` the ids of messages that are no run, and
@@ -128,6 +129,11 @@ class StreamReader:
         self._deliveries = Deliveries()
         self.gone_until: int | None = None
         self.messages = 0
+        self._last_seq = 0
+
+    async def fix_end(self) -> None:
+        """Read no further than what is stored by now."""
+        self._last_seq = (await self._jetstream.stream_info(self._stream)).state.last_seq
 
     @property
     def hands(self) -> list[int]:
@@ -155,7 +161,6 @@ class StreamReader:
                     await client.close()
 
     async def _read(self, client: _Reading, since: int) -> AsyncIterator[Chunk]:
-        last_seq = (await self._jetstream.stream_info(self._stream)).state.last_seq
         made = await self._jetstream.add_consumer(self._stream, _consumer_from(since))
         if not made.num_pending:
             return
@@ -168,7 +173,7 @@ class StreamReader:
                 await self._require_end(client, made.name)
                 return
             # Asked in one breath with the taking: while the chunk is looked at, more comes.
-            ended = self._deliveries.last_seq >= last_seq
+            ended = self._deliveries.last_seq >= self._last_seq
             chunk = self._deliveries.take()
             await self._note_removed(chunk, expected)
             expected = int(chunk.seqs[-1]) + 1 if len(chunk.seqs) else expected

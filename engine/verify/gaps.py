@@ -48,8 +48,9 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the engines of an instance told of runs that they left out. dead: (job id, instant)."""
+    """What the engines of an instance told. dead: (job id, instant). watermark: all is settled up to it."""
 
+    watermark: int
     gaps: list[Gap]
     dead: frozenset[tuple[int, int]] = frozenset()
 
@@ -61,7 +62,7 @@ class Told:
         return np.fromiter((pair in self.dead for pair in pairs), np.bool_, len(at))
 
 
-async def read_told(bucket: KeyValue) -> Told:
+async def read_told(bucket: KeyValue, watermark: int) -> Told:
     """All that the bucket holds, the gap that is still open among it; gaps oldest first."""
     names = await _names(bucket)
     values = [value for name in names if name.startswith(GAPS) and (value := await _value(bucket, name))]
@@ -72,9 +73,8 @@ async def read_told(bucket: KeyValue) -> Told:
     for gap in sorted(gaps, key=lambda gap: gap.last):
         longest[gap.first] = gap
     dead = (name.removeprefix(DEAD).split(".") for name in names if name.startswith(DEAD))
-    return Told(
-        [longest[first] for first in sorted(longest)], frozenset((int(job), int(at)) for job, at in dead)
-    )
+    settled_gaps = [longest[first] for first in sorted(longest)]
+    return Told(watermark, settled_gaps, frozenset((int(job), int(at)) for job, at in dead))
 
 
 async def _names(bucket: KeyValue) -> list[str]:

@@ -1,6 +1,6 @@
 """Runs beside every grid: one-shots, also those committed after their instant, and first runs soon."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,26 +16,39 @@ LATE_ONCE_MAX_S: Final = 86_400
 _SOON_S: Final = 5
 
 
-class Once:
-    """One-shots, each known before its instant or not."""
+class OnceWithin(NamedTuple):
+    """Of a step. known: before their instant. sure: whenever the change took effect. maybe: neither."""
 
-    def __init__(self, history: History) -> None:
+    known: Runs
+    sure: Runs
+    maybe: Runs
+
+
+class Once:
+    """One-shots. settled: up to this second all runs are, of later ones some may not be."""
+
+    def __init__(self, history: History, settled: int) -> None:
         rows = history.rows
         opens, closes = window_of(rows)
         once = history.alive & (rows["run_at"] != NEVER)
         once &= (rows["run_at"] > opens) & (rows["run_at"] <= closes)
-        in_time = once & (rows["run_at"] > history.may_after) & (rows["run_at"] <= history.may_until)
+        known = once & (rows["run_at"] > history.may_after) & (rows["run_at"] <= history.may_until)
         late = once & _is_news(history) & (rows["run_at"] <= history.sure_after)
         late &= rows["run_at"] > history.may_after - LATE_ONCE_MAX_S
-        version = np.flatnonzero(in_time | late)
-        self._runs = Runs(version, rows["run_at"][version])
         # Applied before or after its instant, it runs, unless the next change may have come first.
-        self._sure = (late & (history.sure_after < history.sure_until))[version]
+        sure = late & (history.sure_after < history.sure_until) & (history.sure_after < settled)
+        self._known, self._sure = _runs_of(rows, known & ~sure), _runs_of(rows, sure)
+        self._maybe = _runs_of(rows, late & ~sure & ~known)
 
-    def within(self, first: int, stop: int) -> tuple[Runs, NDArray[np.bool_]]:
-        """Their runs in [first, stop), and which of them are owed whenever the change took effect."""
-        chosen = (self._runs.at >= first) & (self._runs.at < stop)
-        return self._runs.where(chosen), self._sure[chosen]
+    def within(self, first: int, stop: int) -> OnceWithin:
+        """Their runs in [first, stop)."""
+        kinds = (self._known, self._sure, self._maybe)
+        return OnceWithin(*(runs.where((runs.at >= first) & (runs.at < stop)) for runs in kinds))
+
+
+def _runs_of(rows: NDArray[np.void], chosen: NDArray[np.bool_]) -> Runs:
+    version = np.flatnonzero(chosen)
+    return Runs(version, rows["run_at"][version])
 
 
 def _is_news(history: History) -> NDArray[np.bool_]:

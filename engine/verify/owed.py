@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mainspring.engine.verify.crons import Crons
-from mainspring.engine.verify.effect import Instants
+from mainspring.engine.verify.effect import EVER, Instants
 from mainspring.engine.verify.grids import Grids
 from mainspring.engine.verify.history import History
 from mainspring.engine.verify.once import Once, Soon
@@ -27,26 +27,25 @@ class Step:
 
 
 class Owed:
-    """Computes steps of one history."""
+    """Computes steps of one history. settled: the second up to which all runs are."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, settled: int = EVER) -> None:
         self.history = history
         self._grids, self._crons = Grids(history), Crons(history)
-        self._once, self._soon = Once(history), Soon(history)
+        self._once, self._soon = Once(history, settled), Soon(history)
         self._begin = history.first_version()
         self.jobs = max(1, len(history.ids))
 
     def step(self, first: int, stop: int) -> Step:
         """All runs of [first, stop)."""
-        once, sure_once = self._once.within(first, stop)
-        regular = Runs.joined([self._grids.within(first, stop), self._crons.within(first, stop)])
+        once, soon = self._once.within(first, stop), self._soon.within(first, stop)
+        regular = Runs.joined([self._grids.within(first, stop), self._crons.within(first, stop), once.known])
         certain = self._in_effect(regular)
-        sure = Runs.joined([regular.where(certain), once.where(sure_once)])
-        open_ = Runs.joined([regular.where(~certain), once.where(~sure_once)])
+        open_ = regular.where(~certain)
         agreed = self._agreed(open_, first)
-        soon = self._soon.within(first, stop)
-        must = np.unique(self._keys(Runs.joined([sure, open_.where(agreed)]), first))
-        may = np.unique(self._keys(Runs.joined([open_.where(~agreed), soon]), first))
+        sure = Runs.joined([regular.where(certain), open_.where(agreed), once.sure])
+        maybe = Runs.joined([open_.where(~agreed), once.maybe, soon])
+        must, may = np.unique(self._keys(sure, first)), np.unique(self._keys(maybe, first))
         return Step(first, stop, must, np.setdiff1d(may, must, assume_unique=True))
 
     def _in_effect(self, runs: Runs) -> NDArray[np.bool_]:

@@ -39,10 +39,11 @@ async def verify(
     jetstream = client.jetstream()
     info = await _fit_stream(jetstream, settings)
     told = await _told(jetstream, settings, stop)
+    reader = StreamReader(settings, jetstream, info.config.name or "")
+    await reader.fix_end()  # before the definitions are read: of what is stored by now all are known then
     tell("reading the definitions")
     history = await _history(settings, first, effect)
-    ledger = Ledger(Owed(history), first, stop)
-    reader = StreamReader(settings, jetstream, info.config.name or "")
+    ledger = Ledger(Owed(history, told.watermark), first, stop)
     async for chunk in reader.chunks(first - _BROKER_CLOCK_S):
         ledger.take(chunk.job_ids, chunk.at)
         tell(f"reading the stream: {reader.messages:,} messages")
@@ -92,7 +93,7 @@ async def _told(jetstream: JetStreamContext, settings: Settings, stop: int) -> T
             f"runs are settled up to {iso_of_epoch(point.watermark)} only; verify a span that ends by then, "
             "or wait for the engine"
         )
-    return await read_told(bucket)
+    return await read_told(bucket, point.watermark)
 
 
 async def _history(settings: Settings, first: int, effect: Effect) -> History:

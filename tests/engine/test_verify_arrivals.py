@@ -21,9 +21,11 @@ async def test_every_message_is_given_once_also_to_who_takes_his_time(nats_url: 
         await client.publish("arrivals.run.default", b"{}", headers=headers)
     await client.publish("arrivals.run.default", b"{}", headers={"Nats-Msg-Id": f"5@{NOW}!a1"})
     await client.publish("arrivals.run.default", b"{}")
-    await client.flush()
+    while (await jetstream.stream_info("ARRIVALS")).state.messages < MESSAGES + 2:
+        await asyncio.sleep(0.05)
 
     reader = StreamReader(load_settings({"nats_url": nats_url}), jetstream, "ARRIVALS")
+    await reader.fix_end()
     job_ids: list[int] = []
     async for chunk in reader.chunks(0):
         job_ids += chunk.job_ids.tolist()

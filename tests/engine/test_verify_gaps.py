@@ -67,6 +67,6 @@ def test_window_serves_all_and_latest_together() -> None:
 
 
 def test_dead_letters_are_told_by_job_and_instant() -> None:
-    told = Told([], frozenset({(7, NOW)}))
+    told = Told(NOW, [], frozenset({(7, NOW)}))
     assert told.is_dead(np.array([7, 7, 8]), np.array([NOW, NOW + 1, NOW])).tolist() == [True, False, False]
-    assert Told([]).is_dead(np.array([7]), np.array([NOW])).tolist() == [False]
+    assert Told(NOW, []).is_dead(np.array([7]), np.array([NOW])).tolist() == [False]

@@ -235,6 +235,22 @@ def test_a_one_shot_runs_once_known_before_its_instant_or_up_to_a_day_after() ->
     assert of(NOW + 50 + 86_500) == ([], [])
 
 
+def test_a_late_one_shot_is_not_owed_yet_while_its_second_is_not_settled() -> None:
+    rows_of = (
+        rows({"job_id": 1, "op": OP_DELETE}),
+        rows(change(OP_INSERT, NOW + 80, job_id=1, run_at=NOW + 50)),
+    )
+    history = history_of(NO_ROWS, *rows_of, crons=[("", "")], effect=Effect(SLACK_S))
+    assert runs(Owed(history, settled=NOW + 81), NOW, NOW + 100) == ([], [NOW + 50])
+    assert runs(Owed(history, settled=NOW + 83), NOW, NOW + 100) == ([NOW + 50], [])
+
+
+def test_a_late_one_shot_that_is_deleted_at_once_may_have_run_or_not() -> None:
+    once = change(OP_INSERT, NOW + 80, job_id=1, run_at=NOW + 50)
+    owed = changed({"job_id": 1, "op": OP_DELETE}, once, change(OP_DELETE, NOW + 81, job_id=1))
+    assert runs(owed, NOW, NOW + 100) == ([], [NOW + 50])
+
+
 def test_a_one_shot_is_skipped_by_the_policy_and_in_the_second_that_it_was_committed_for() -> None:
     once = {"job_id": 1, "run_at": NOW + 50}
     in_time = changed({"job_id": 1, "op": OP_DELETE}, change(OP_INSERT, NOW + 10, **once, catch_up=2))
