@@ -1,7 +1,7 @@
 """The KV bucket of an instance, as much of it as the engine needs: values that may vanish after a time."""
 
 from nats.js.client import JetStreamContext
-from nats.js.errors import BucketNotFoundError, KeyNotFoundError
+from nats.js.errors import BucketNotFoundError, KeyNotFoundError, NoKeysError
 from nats.js.kv import KeyValue
 
 
@@ -26,9 +26,24 @@ class Bucket:
             return None
         return entry.value or b""
 
+    async def names(self, prefix: str = "") -> list[str]:
+        """The keys that begin so. Raises nats-py's errors."""
+        try:
+            return [name for name in await self._values.keys() if name.startswith(prefix)]
+        except NoKeysError:
+            return []
+
     async def put(self, key: str, value: bytes, ttl_s: int | None = None) -> None:
         """Write; the value vanishes after `ttl_s` seconds. Raises nats-py's errors."""
         await self._jetstream.publish(f"$KV.{self._name}.{key}", value, msg_ttl=ttl_s)
+
+
+async def find_bucket(jetstream: JetStreamContext, name: str) -> Bucket | None:
+    """The bucket to read from, None where no engine has made it. Raises nats-py's errors."""
+    try:
+        return Bucket(jetstream, name, await jetstream.key_value(name))
+    except BucketNotFoundError:
+        return None
 
 
 async def open_bucket(jetstream: JetStreamContext, name: str) -> Bucket:

@@ -181,12 +181,15 @@ class Generation:
 
     # ------------------------------------------------------------------------------ leading, following
 
-    def lead(self) -> None:
-        """Drain each second as it begins, and read the log to its end."""
+    async def lead(self) -> None:
+        """Drain each second as it begins, and read the log to its end: first of all where another has led,
+        since what it applied and settled not yet must be known before its seconds are drained again.
+        """
         if self._following is not None:
             self.tailer = self._new_tailer(self._read_upto)
             self._following = None
             self._turned.set()
+            await self._read_changes()
         self._ticker.gate = NO_GATE
 
     def follow(self, arrive: Callable[[RecoveryPoint], None]) -> None:
@@ -243,7 +246,7 @@ class Generation:
         while loop.time() - called_at < REFRESH_TIMEOUT_S:
             if self.tailer.polled_at is not None and self.tailer.polled_at >= called_at:
                 return
-            if self._changes.full:
+            if self._changes.full or self.tailer.last_error is not None:
                 return
             await asyncio.sleep(_REFRESH_LOOK_S)
         log.warning("the change log did not answer within %.0f s: firing what is known", REFRESH_TIMEOUT_S)

@@ -70,14 +70,15 @@ class Handover:
     async def begin(self) -> None:
         """Take up the part that the lease gives, before any other loop runs."""
         self._publisher.mute(self._settlement.elsewhere)
-        self._follow()
         if self._lease is None or self._lease.held:
             await self._lead()
+        else:
+            self._follow()
 
-    def take_part(self) -> None:
+    async def take_part(self) -> None:
         """Give a generation that was made anew the part that this node has."""
         if self.leads:
-            self._generation().lead()
+            await self._generation().lead()
         else:
             self._generation().follow(self.arrive)
 
@@ -117,8 +118,8 @@ class Handover:
         if self._lease is not None:
             self._term = self._lease.term
             log.info("active: going on after second %d", self._settlement.elsewhere)
+        await self._generation().lead()
         self.leads, self._lapsed = True, False
-        self._generation().lead()
         self._publisher.unmute()
 
     async def _last_point(self) -> RecoveryPoint | None:

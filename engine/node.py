@@ -390,7 +390,7 @@ class Node:
         if loaded is None:
             return
         self._generation = self._generate(loaded)
-        self._handover.take_part()
+        await self._handover.take_part()
         self._phase = _LOADED
 
     async def _begin_anew(self, drained: int, stop: asyncio.Event) -> None:

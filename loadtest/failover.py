@@ -19,7 +19,7 @@ from mainspring.engine.stored import StreamUnreadable
 from mainspring.engine.verify.refusal import CannotJudge
 from mainspring.loadtest.failover_fleet import POLICIES
 from mainspring.loadtest.failover_node import NodeFailed
-from mainspring.loadtest.failover_rounds import Drill, Mode, Plan, Round, has_lease
+from mainspring.loadtest.failover_rounds import Drill, Mode, Plan, Round
 
 DIFFERENCES: Final = 3
 SHOWN: Final = 10
@@ -68,9 +68,6 @@ def failover_command(
     mainspring loadtest failover --mode stop --gap-s 80 125 --rounds 5 --json
     mainspring loadtest failover --seed 17 --rounds 1        # the round of that seed once more
     """
-    if mode == Mode.STANDBY and not has_lease():
-        typer.echo("error: nodes of this version know no lease, so none waits as a standby", err=True)
-        raise typer.Exit(1)
     if gap_s is not None and gap_s[0] > gap_s[1]:
         raise typer.BadParameter("MIN is over MAX", param_hint="--gap-s")
     if unknown := set(catch_up or ()) - set(POLICIES):

@@ -5,7 +5,6 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from inspect import signature
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -16,7 +15,7 @@ from nats.js.client import JetStreamContext
 from nats.js.errors import NotFoundError
 
 from mainspring.changelog_tailer import schema
-from mainspring.engine.cli.run import run_command
+from mainspring.engine.bucket import open_bucket
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.config import load_settings
 from mainspring.engine.embedded import EmbeddedServers
@@ -136,7 +135,7 @@ class _Stage:
             "instance": INSTANCE,
             "retry_cap_s": str(_RETRY_CAP_S),
         }
-        flags = ("--no-lease",) if self._drill.plan.mode == Mode.BOTH and has_lease() else ()
+        flags = ("--no-lease",) if self._drill.plan.mode == Mode.BOTH else ()
         return NodeProcess(self._drill.folder / "node.log", settings, *flags)
 
     async def begin(self) -> None:
@@ -246,7 +245,7 @@ class _Stage:
 
     async def _settled(self, second: int) -> None:
         """Until every run up to the second is settled."""
-        bucket = await self._jetstream.key_value(INSTANCE)
+        bucket = await open_bucket(self._jetstream, INSTANCE)
         try:
             async with asyncio.timeout(SETTLE_TIMEOUT_S):
                 while (point := await read_recovery_point(bucket)) is None or point.watermark < second:
@@ -255,8 +254,3 @@ class _Stage:
             raise NodeFailed(
                 f"not settled up to {second} within {SETTLE_TIMEOUT_S:.0f} s; see node.log"
             ) from None
-
-
-def has_lease() -> bool:
-    """Whether nodes of this version agree on who is active."""
-    return "no_lease" in signature(run_command).parameters

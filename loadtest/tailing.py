@@ -169,7 +169,7 @@ async def _tailing(dsn: str) -> AsyncIterator[tuple[WatchedWheel, Taker]]:
             watchdog_period_s=2.0,
             tailer_options={"dsn": dsn},
         )
-        generation.lead()
+        await generation.lead()
         running = asyncio.create_task(generation.run())
         try:
             yield wheel, taker

@@ -11,39 +11,22 @@ writes one.
 import json
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Final
 
 import numpy as np
-from nats.js.errors import KeyNotFoundError, NoKeysError
-from nats.js.kv import KeyValue
 from numpy.typing import NDArray
 
 from mainspring.changelog_tailer import CATCH_UP_LATEST, CATCH_UP_NONE
-from mainspring.engine.recovery import KEY
+from mainspring.engine.bucket import Bucket
+from mainspring.engine.gaps import KEY as GAPS
+from mainspring.engine.gaps import NOT_COUNTED, Gap
+from mainspring.engine.recovery import read_recovery_point
 from mainspring.engine.verify.effect import Instants
 
-GAPS: Final = "gaps."
 DEAD: Final = "dead."
-UNCOUNTED: Final = 2**62
+_UNCOUNTED: Final = 2**62
 _REASONS: Final = {CATCH_UP_NONE: ("none",), CATCH_UP_LATEST: ("latest", "window")}
 _REASONS_OF_ALL: Final = ("window",)
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """first, last: epoch seconds. skipped: how many runs, by reason."""
-
-    first: int
-    last: int
-    skipped: dict[str, int]
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """Of the record's JSON."""
-        skipped = {
-            reason: UNCOUNTED if count is None else int(count) for reason, count in fields["skipped"].items()
-        }
-        return cls(int(fields["from"]), int(fields["to"]), skipped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,33 +45,24 @@ class Told:
         return np.fromiter((pair in self.dead for pair in pairs), np.bool_, len(at))
 
 
-async def read_told(bucket: KeyValue, watermark: int) -> Told:
-    """All that the bucket holds, the gap that is still open among it; gaps oldest first."""
-    names = await _names(bucket)
-    values = [value for name in names if name.startswith(GAPS) and (value := await _value(bucket, name))]
-    open_gap = json.loads(await _value(bucket, KEY) or b"{}").get("gap")
-    gaps = [Gap.from_dict(json.loads(value)) for value in values]
-    gaps += [Gap.from_dict(open_gap)] if open_gap else []
-    longest: dict[int, Gap] = {}
-    for gap in sorted(gaps, key=lambda gap: gap.last):
-        longest[gap.first] = gap
-    dead = (name.removeprefix(DEAD).split(".") for name in names if name.startswith(DEAD))
-    settled_gaps = [longest[first] for first in sorted(longest)]
-    return Told(watermark, settled_gaps, frozenset((int(job), int(at)) for job, at in dead))
-
-
-async def _names(bucket: KeyValue) -> list[str]:
-    try:
-        return list(await bucket.keys())
-    except NoKeysError:
-        return []
-
-
-async def _value(bucket: KeyValue, name: str) -> bytes | None:
-    try:
-        return (await bucket.get(name)).value
-    except KeyNotFoundError:
+async def read_told(bucket: Bucket) -> Told | None:
+    """All that the bucket holds, the gap that is still open among it, gaps oldest first; None where no engine
+    has left a recovery point.
+    """
+    names = await bucket.names(GAPS)
+    values = [value for name in names if (value := await bucket.get(name)) is not None]
+    point = await read_recovery_point(bucket)
+    if point is None:
         return None
+    gaps = [Gap.from_dict(json.loads(value)) for value in values]
+    gaps += [point.gap] if point.gap is not None else []
+    longest = {gap.first: gap for gap in sorted(gaps, key=lambda gap: gap.last)}
+    dead = (name.removeprefix(DEAD).split(".") for name in await bucket.names(DEAD))
+    return Told(
+        point.watermark,
+        [longest[first] for first in sorted(longest)],
+        frozenset((int(job), int(at)) for job, at in dead),
+    )
 
 
 def excuse(
@@ -100,7 +74,9 @@ def excuse(
     """
     excused, skipped = np.zeros(len(at), np.bool_), Counter[str]()
     for gap in gaps:
-        left = dict(gap.skipped)
+        left = {
+            reason: _UNCOUNTED if count is NOT_COUNTED else count for reason, count in gap.skipped.items()
+        }
         inside = (at >= gap.first) & (at <= gap.last) & ~excused
         for policy in np.unique(catch_up[inside]).tolist():
             of_policy = np.flatnonzero(inside & (catch_up == policy))

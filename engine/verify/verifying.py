@@ -6,13 +6,13 @@ import numpy as np
 from nats.aio.client import Client
 from nats.js.api import RetentionPolicy, StreamInfo
 from nats.js.client import JetStreamContext
-from nats.js.errors import BucketNotFoundError, NotFoundError
+from nats.js.errors import NotFoundError
 from numpy.typing import NDArray
 
 from mainspring.changelog_tailer import close, connect
+from mainspring.engine.bucket import find_bucket
 from mainspring.engine.config import Settings
 from mainspring.engine.instants import iso_of_epoch
-from mainspring.engine.recovery import read_recovery_point
 from mainspring.engine.tls import postgres_tls
 from mainspring.engine.verify.arrivals import StreamReader
 from mainspring.engine.verify.effect import Effect, Instants
@@ -78,22 +78,19 @@ async def _fit_stream(jetstream: JetStreamContext, settings: Settings) -> Stream
 
 async def _told(jetstream: JetStreamContext, settings: Settings, stop: int) -> Told:
     """What the engine told of runs that it left out, once the span is over for the engine as well."""
-    try:
-        bucket = await jetstream.key_value(settings.instance)
-        point = await read_recovery_point(bucket)
-    except BucketNotFoundError:
-        point = None
-    if point is None:
+    bucket = await find_bucket(jetstream, settings.instance)
+    told = None if bucket is None else await read_told(bucket)
+    if told is None:
         raise CannotJudge(
             f"no engine of the instance {settings.instance} has left a recovery point, so how far the runs "
             "are settled is not known"
         )
-    if point.watermark < stop - 1:
+    if told.watermark < stop - 1:
         raise CannotJudge(
-            f"runs are settled up to {iso_of_epoch(point.watermark)} only; verify a span that ends by then, "
+            f"runs are settled up to {iso_of_epoch(told.watermark)} only; verify a span that ends by then, "
             "or wait for the engine"
         )
-    return await read_told(bucket, point.watermark)
+    return told
 
 
 async def _history(settings: Settings, first: int, effect: Effect) -> History:
