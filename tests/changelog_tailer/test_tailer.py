@@ -163,7 +163,7 @@ async def test_the_cursor_of_the_last_page_is_the_end_of_the_reading(dsn: str) -
     async with following(dsn) as (tailer, follower, _):
         await execute(dsn, INSERT)
         await follower.wait_for_jobs(1)
-        await follower.wait(lambda: bool(follower.cursors) and follower.cursors[-1] == tailer.cursor)
+        await follower.wait(lambda: len(follower.cursors) > 1 and follower.cursors[-1] == tailer.cursor)
         reached = follower.cursors[-1]
     async with following(dsn, cursor=reached) as (tailer, follower, _):
         await execute(dsn, INSERT)
