@@ -10,7 +10,7 @@ INSTALLED := $(VENV)/.installed
 TOOLS     := $(VENV)/.tools
 
 SOURCES := $(wildcard wheel/*.pyx wheel/*.pxd wheel/*.h changelog_tailer/*.pyx changelog_tailer/*.pxd \
-	engine/*.pyx engine/*.pxd loadtest/*.pyx)
+	engine/*/*.pyx engine/*/*.pxd loadtest/*.pyx)
 
 .DEFAULT_GOAL := help
 .PHONY: help install build demo test units acceptance check format bench soak-changes failover ontime oracles travel sanitize sanitize-brisk dist clean
@@ -110,4 +110,4 @@ dist: install ## build the sdist and the wheel
 	$(BIN)/python -m build --outdir dist
 
 clean: ## remove everything that was built
-	rm -rf build dist *.egg-info $(VENV) .mainspring wheel/*.so changelog_tailer/*.so engine/*.so loadtest/*.so
+	rm -rf build dist *.egg-info $(VENV) .mainspring wheel/*.so changelog_tailer/*.so engine/*/*.so loadtest/*.so

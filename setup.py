@@ -36,12 +36,12 @@ def link_namespace() -> None:
 
 
 def extensions() -> list[Extension]:
-    """One extension a ``.pyx``, named by its folder; the largest first, so that no core waits for another."""
+    """One extension a ``.pyx``, named by its place; the largest first, so that no core waits for another."""
     compiled = ("wheel",) if SANITIZE else PACKAGES
-    sources = [source for name in compiled for source in (ROOT / name).glob("*.pyx")]
+    sources = [source for name in compiled for source in (ROOT / name).rglob("*.pyx")]
     return [
         Extension(
-            f"mainspring.{source.parent.name}.{source.stem}",
+            ".".join(("mainspring", *source.relative_to(ROOT).with_suffix("").parts)),
             [str(source.relative_to(ROOT))],
             include_dirs=[np.get_include(), str(ROOT / "wheel")],
             define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],

@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from mainspring.changelog_tailer import Cursor
-from mainspring.engine.applier import Applier
-from mainspring.engine.changes import ChangeQueue
 from mainspring.engine.clock import Clock
+from mainspring.engine.intake.applier import Applier
+from mainspring.engine.intake.changes import ChangeQueue
 from mainspring.engine.marks import Marks
 from mainspring.engine.metrics import Metrics
-from mainspring.engine.settlement import Settlement
+from mainspring.engine.publishing.settlement import Settlement
 from mainspring.engine.stopping import run_beside
 from mainspring.wheel import Frames, Piece, Ticker, Wheel
 

@@ -23,21 +23,21 @@ from mainspring.changelog_tailer import (
     costs_little,
 )
 from mainspring.changelog_tailer.backoff import Backoff
-from mainspring.engine.applier import Applier
-from mainspring.engine.bucket import Bucket
-from mainspring.engine.changes import ChangeQueue
+from mainspring.engine.broker.bucket import Bucket
+from mainspring.engine.checks.digests import Digests
 from mainspring.engine.clock import Clock
-from mainspring.engine.clock_guard import ClockGuard
 from mainspring.engine.conductor import LATE_S, Conductor
-from mainspring.engine.digests import Digests
-from mainspring.engine.inflight import FRAMES_MAX
-from mainspring.engine.loading import Loaded
+from mainspring.engine.failover.clock_guard import ClockGuard
+from mainspring.engine.failover.recovery import RecoveryPoint
+from mainspring.engine.failover.standby import Follower
+from mainspring.engine.intake.applier import Applier
+from mainspring.engine.intake.changes import ChangeQueue
+from mainspring.engine.intake.loading import Loaded
+from mainspring.engine.intake.reloading import Reload
 from mainspring.engine.metrics import Metrics
-from mainspring.engine.publisher import Publisher
-from mainspring.engine.recovery import RecoveryPoint
-from mainspring.engine.reloading import Reload
-from mainspring.engine.settlement import Settlement
-from mainspring.engine.standby import Follower
+from mainspring.engine.publishing.inflight import FRAMES_MAX
+from mainspring.engine.publishing.publisher import Publisher
+from mainspring.engine.publishing.settlement import Settlement
 from mainspring.engine.stopping import run_beside, unless_stopped
 from mainspring.engine.watchdog import Watchdog
 from mainspring.wheel import ManualClock, Ticker

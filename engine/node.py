@@ -12,21 +12,21 @@ from nats.errors import Error as NatsError
 from mainspring.changelog_tailer import LOST, ChangeLogError, Cursor, CursorVoid, close, connect, costs_little
 from mainspring.changelog_tailer.backoff import Backoff
 from mainspring.changelog_tailer.connection import server_time, session
-from mainspring.engine.acknowledged import Acknowledged
-from mainspring.engine.broker import Broker
-from mainspring.engine.bucket import Bucket
+from mainspring.engine.broker.bucket import Bucket
+from mainspring.engine.broker.connections import Broker
 from mainspring.engine.clock import Clock, SystemClock
-from mainspring.engine.clock_guard import AGREES_S, ClockGuard, ClockWentBack
 from mainspring.engine.config import Settings
-from mainspring.engine.gaps import NOT_COUNTED, Gap
+from mainspring.engine.failover.clock_guard import AGREES_S, ClockGuard, ClockWentBack
+from mainspring.engine.failover.gaps import NOT_COUNTED, Gap
+from mainspring.engine.failover.handover import Handover
+from mainspring.engine.failover.lease import Lease
+from mainspring.engine.failover.recovery import RecoveryPoint, RecoveryWriter, read_recovery_point
 from mainspring.engine.generation import Generation
-from mainspring.engine.handover import Handover
-from mainspring.engine.lease import Lease
-from mainspring.engine.loading import Loaded, Loader
+from mainspring.engine.intake.loading import Loaded, Loader
 from mainspring.engine.metrics import Metrics
-from mainspring.engine.publisher import REACH_MARGIN_S, SILENCE_MAX_S, Publisher
-from mainspring.engine.recovery import RecoveryPoint, RecoveryWriter, read_recovery_point
-from mainspring.engine.settlement import Settlement
+from mainspring.engine.publishing.acknowledged import Acknowledged
+from mainspring.engine.publishing.publisher import REACH_MARGIN_S, SILENCE_MAX_S, Publisher
+from mainspring.engine.publishing.settlement import Settlement
 from mainspring.engine.stopping import run_beside, unless_stopped
 from mainspring.engine.tls import postgres_tls
 from mainspring.engine.web import Web

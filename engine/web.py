@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from mainspring.engine.digests import Digests, digest_answer
+from mainspring.engine.checks.digests import Digests, digest_answer
 from mainspring.engine.metrics import Metrics
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"

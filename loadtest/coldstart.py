@@ -22,7 +22,7 @@ from mainspring.changelog_tailer.copy_stream import copying
 from mainspring.changelog_tailer.copying import STALL_TIMEOUT_S
 from mainspring.changelog_tailer.reading import JOBS
 from mainspring.engine.clock import SystemClock
-from mainspring.engine.loading import Loader
+from mainspring.engine.intake.loading import Loader
 from mainspring.loadtest.plan import Figures
 from mainspring.loadtest.resident import peak_bytes, resident_bytes
 from mainspring.loadtest.stocking import stocked

@@ -15,7 +15,7 @@ from nats.errors import Error as NatsError
 from rich.console import Console
 
 from mainspring.engine.embedded import EmbeddedError
-from mainspring.engine.stored import StreamUnreadable
+from mainspring.engine.publishing.stored import StreamUnreadable
 from mainspring.engine.verify.refusal import CannotJudge
 from mainspring.loadtest.failover_fleet import POLICIES
 from mainspring.loadtest.failover_node import NodeFailed

@@ -15,11 +15,11 @@ from nats.js.client import JetStreamContext
 from nats.js.errors import NotFoundError
 
 from mainspring.changelog_tailer import schema
-from mainspring.engine.bucket import open_bucket
+from mainspring.engine.broker.bucket import open_bucket
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.config import load_settings
 from mainspring.engine.embedded import EmbeddedServers
-from mainspring.engine.recovery import read_recovery_point
+from mainspring.engine.failover.recovery import read_recovery_point
 from mainspring.engine.stopping import cancelled
 from mainspring.engine.verify.effect import SLACK_DEFAULT_S, Effect
 from mainspring.engine.verify.report import Report

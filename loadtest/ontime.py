@@ -18,14 +18,14 @@ import typer
 from numpy.typing import NDArray
 
 from mainspring.changelog_tailer import Cursor
-from mainspring.engine.applier import Applier
-from mainspring.engine.changes import ChangeQueue
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.conductor import LATE_S, Conductor
-from mainspring.engine.inflight import FRAMES_MAX
+from mainspring.engine.intake.applier import Applier
+from mainspring.engine.intake.changes import ChangeQueue
+from mainspring.engine.intake.quarantine import Quarantine
 from mainspring.engine.metrics import Metrics
-from mainspring.engine.quarantine import Quarantine
-from mainspring.engine.settlement import Settlement
+from mainspring.engine.publishing.inflight import FRAMES_MAX
+from mainspring.engine.publishing.settlement import Settlement
 from mainspring.loadtest.draining import drain_next
 from mainspring.loadtest.fleet import Fleet
 from mainspring.loadtest.loading import PIECE_ROWS

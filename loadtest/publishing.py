@@ -24,13 +24,13 @@ from nats.errors import Error as NatsError
 from rich.console import Console
 from rich.progress import Progress
 
-from mainspring.engine.broker import Broker
+from mainspring.engine.broker.connections import Broker
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.config import Settings, load_settings
 from mainspring.engine.embedded import EmbeddedError, EmbeddedNats
-from mainspring.engine.inflight import FRAMES_MAX
 from mainspring.engine.metrics import Metrics
-from mainspring.engine.publisher import REACH_MARGIN_S, Publisher
+from mainspring.engine.publishing.inflight import FRAMES_MAX
+from mainspring.engine.publishing.publisher import REACH_MARGIN_S, Publisher
 from mainspring.engine.stopping import cancelled
 from mainspring.loadtest.fleet import Fleet
 from mainspring.loadtest.plan import Figures

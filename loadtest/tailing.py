@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from mainspring.changelog_tailer import Cursor, close, connect
 from mainspring.engine.clock import SystemClock
-from mainspring.engine.clock_guard import ClockGuard
+from mainspring.engine.failover.clock_guard import ClockGuard
 from mainspring.engine.generation import Generation
-from mainspring.engine.loading import Loader
+from mainspring.engine.intake.loading import Loader
 from mainspring.engine.metrics import Metrics
-from mainspring.engine.settlement import Settlement
+from mainspring.engine.publishing.settlement import Settlement
 from mainspring.loadtest.plan import Figures
 from mainspring.wheel import Frames, Piece, Wheel
 

@@ -10,11 +10,11 @@ import nats as nats_client
 import numpy as np
 from numpy.typing import NDArray
 
-from mainspring.engine.broker import Broker
+from mainspring.engine.broker.connections import Broker
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.config import Settings, load_settings
 from mainspring.engine.metrics import Metrics
-from mainspring.engine.publisher import Publisher
+from mainspring.engine.publishing.publisher import Publisher
 from mainspring.wheel import CATCH_UP_NONE, DEFINITION, KIND_INTERVAL, NEVER, OP_LOAD, Frames, Wheel
 
 INSTANCES = count()

@@ -12,13 +12,13 @@ from rich.console import Console
 
 from mainspring.changelog_tailer import schema
 from mainspring.changelog_tailer.pruning import Lag, lags, prune
+from mainspring.engine.broker.live_cursors import Reader, live_readers
+from mainspring.engine.broker.stream import MAX_AGE_S
 from mainspring.engine.cli.nats_connection import BrokerUnreachable, connected
 from mainspring.engine.cli.options import NATS, POSTGRES, JsonOption, Target, run_async, takes_settings
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.config import Settings
-from mainspring.engine.instants import iso
-from mainspring.engine.live_cursors import Reader, live_readers
-from mainspring.engine.stream import MAX_AGE_S
+from mainspring.engine.jobs.instants import iso
 from mainspring.engine.tls import postgres_tls
 
 # Every instance counts, whatever this one's name.

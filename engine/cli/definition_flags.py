@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final, NamedTuple, NoReturn, TypeVar
 import typer
 
 from mainspring.engine.cli.failures import WRONG_USAGE
-from mainspring.engine.definition import Problem
-from mainspring.engine.fields import CATCH_UP, value_of_text
+from mainspring.engine.jobs.definition import Problem
+from mainspring.engine.jobs.fields import CATCH_UP, value_of_text
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from mainspring.engine.checks.deep_check import compare
+from mainspring.engine.checks.doctor import examine
+from mainspring.engine.checks.findings import Finding
 from mainspring.engine.cli.nats_connection import connected
 from mainspring.engine.cli.options import NATS, POSTGRES, JsonOption, Target, run_async, takes_settings
 from mainspring.engine.clock import SystemClock
-from mainspring.engine.deep_check import compare
-from mainspring.engine.doctor import examine
-from mainspring.engine.findings import Finding
 
 DIFFERENCES = 3
 

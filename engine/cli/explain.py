@@ -12,7 +12,7 @@ from mainspring.engine.cli.job_connection import job_connection
 from mainspring.engine.cli.job_text import printable
 from mainspring.engine.cli.options import POSTGRES, JsonOption, Target, run_async, takes_settings
 from mainspring.engine.clock import SystemClock
-from mainspring.engine.explain import (
+from mainspring.engine.jobs.explain import (
     Verdict,
     facts,
     first_run,
@@ -22,7 +22,7 @@ from mainspring.engine.explain import (
     unsure,
     verdict,
 )
-from mainspring.engine.instants import epoch_s, iso_of_epoch, read_instant
+from mainspring.engine.jobs.instants import epoch_s, iso_of_epoch, read_instant
 from mainspring.engine.jobs.store import Held, Job, JobStore
 
 

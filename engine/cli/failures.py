@@ -4,15 +4,15 @@ import asyncpg
 import nats.errors
 
 from mainspring.changelog_tailer.errors import ChangeLogError, Unreachable
+from mainspring.engine.broker.stream import StreamUnfit
 from mainspring.engine.cli.tail import StreamMissing
 from mainspring.engine.config import SettingsError
-from mainspring.engine.definition import DefinitionError
 from mainspring.engine.embedded import EmbeddedError
+from mainspring.engine.failover.recovery import RecoveryPointDamaged
+from mainspring.engine.jobs.definition import DefinitionError
 from mainspring.engine.jobs.errors import JobsError
-from mainspring.engine.publisher import BrokerClosed
-from mainspring.engine.recovery import RecoveryPointDamaged
-from mainspring.engine.stored import StreamUnreadable
-from mainspring.engine.stream import StreamUnfit
+from mainspring.engine.publishing.publisher import BrokerClosed
+from mainspring.engine.publishing.stored import StreamUnreadable
 from mainspring.engine.verify.refusal import CannotJudge
 from mainspring.engine.web import PortTaken
 from mainspring.wheel.errors import ScheduleError

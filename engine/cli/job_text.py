@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from datetime import datetime
 
-from mainspring.engine.instants import iso, iso_of_epoch
+from mainspring.engine.jobs.instants import iso, iso_of_epoch
 from mainspring.engine.jobs.store import Job
 from mainspring.engine.jobs.upcoming import Upcoming
 

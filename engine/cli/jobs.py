@@ -15,9 +15,9 @@ from mainspring.engine.cli.jobs_files import export_command, import_command
 from mainspring.engine.cli.nats_connection import connected
 from mainspring.engine.cli.options import NATS, POSTGRES, JsonOption, Target, run_async, takes_settings
 from mainspring.engine.clock import SystemClock
-from mainspring.engine.definition import Definition, DefinitionError, read_definition
-from mainspring.engine.fields import INT4_MAX
-from mainspring.engine.instants import iso_of_epoch, read_duration
+from mainspring.engine.jobs.definition import Definition, DefinitionError, read_definition
+from mainspring.engine.jobs.fields import INT4_MAX
+from mainspring.engine.jobs.instants import iso_of_epoch, read_duration
 from mainspring.engine.jobs.store import Job, JobStore
 from mainspring.engine.jobs.triggering import Trigger, publish_trigger, trigger_of
 from mainspring.engine.jobs.upcoming import upcoming

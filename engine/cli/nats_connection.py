@@ -8,8 +8,8 @@ from typing import Any
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
+from mainspring.engine.broker.login import nats_login
 from mainspring.engine.config import Settings, mask_address
-from mainspring.engine.nats_login import nats_login
 
 TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 1.0

@@ -20,8 +20,8 @@ from mainspring.engine.cli.next_batch import (
     interval_fires,
 )
 from mainspring.engine.clock import SystemClock
-from mainspring.engine.fields import INT8_MAX, INT8_MIN, shown
-from mainspring.engine.instants import EPOCH, iso_of_epoch, read_duration, read_instant
+from mainspring.engine.jobs.fields import INT8_MAX, INT8_MIN, shown
+from mainspring.engine.jobs.instants import EPOCH, iso_of_epoch, read_duration, read_instant
 
 _ANSWERS_A_WRITE: Final = 512
 

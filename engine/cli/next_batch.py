@@ -14,7 +14,7 @@ from typing import BinaryIO, Final
 
 import orjson
 
-from mainspring.engine.fields import INT4_MAX, INT8_MAX, INT8_MIN, shown
+from mainspring.engine.jobs.fields import INT4_MAX, INT8_MAX, INT8_MIN, shown
 from mainspring.engine.jobs.json_text import read_json
 from mainspring.engine.jobs.records import LINE_BYTES_MAX, lines
 from mainspring.wheel import Schedule, interval_next, next_fires, phase_of

@@ -10,7 +10,7 @@ from rich.console import Console
 from mainspring.engine.cli.nats_connection import connected
 from mainspring.engine.cli.options import NATS, POSTGRES, JsonOption, Target, run_async, takes_settings
 from mainspring.engine.clock import SystemClock
-from mainspring.engine.instants import epoch_s, iso_of_epoch, read_instant
+from mainspring.engine.jobs.instants import epoch_s, iso_of_epoch, read_instant
 from mainspring.engine.verify.effect import SLACK_DEFAULT_S, Effect
 from mainspring.engine.verify.report import Report
 from mainspring.engine.verify.verifying import verify

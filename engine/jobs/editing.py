@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from mainspring.engine.definition import Definition, DefinitionError, Problem, check_definition
-from mainspring.engine.fields import READERS
+from mainspring.engine.jobs.definition import Definition, DefinitionError, Problem, check_definition
+from mainspring.engine.jobs.fields import READERS
 
 _DEFAULTS: Final = Definition()._asdict()
 _SCHEDULE_OF: Final = {"interval": "every_s", "cron": "cron", "once": "run_at"}

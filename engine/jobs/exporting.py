@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from mainspring.engine.definition import judge_cron
+from mainspring.engine.jobs.definition import judge_cron
 from mainspring.engine.jobs.queries import query
 
 # JSON text holds no raw control character, so with these two the CSV writer of Postgres never quotes

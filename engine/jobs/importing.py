@@ -12,7 +12,7 @@ from typing import Final
 
 import asyncpg
 
-from mainspring.engine.definition import DefinitionError, Problem, read_definition
+from mainspring.engine.jobs.definition import DefinitionError, Problem, read_definition
 from mainspring.engine.jobs.errors import TableMoved
 from mainspring.engine.jobs.queries import query
 from mainspring.engine.jobs.records import Record

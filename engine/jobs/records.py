@@ -8,9 +8,9 @@ import csv
 from collections.abc import Iterator, Mapping
 from typing import BinaryIO, Final, NamedTuple
 
-from mainspring.engine.definition import Problem, field_problem
-from mainspring.engine.fields import shown, value_of_text
+from mainspring.engine.jobs.definition import Problem, field_problem
 from mainspring.engine.jobs.errors import JobsError
+from mainspring.engine.jobs.fields import shown, value_of_text
 from mainspring.engine.jobs.json_text import read_json
 
 LINE_BYTES_MAX: Final = 1 << 20

@@ -4,7 +4,7 @@ import re
 from datetime import datetime
 from typing import Final
 
-from mainspring.engine.definition import Definition
+from mainspring.engine.jobs.definition import Definition
 
 COLUMNS: Final = ("line", *Definition._fields)
 

@@ -8,10 +8,10 @@ from typing import Final
 
 import asyncpg
 
-from mainspring.engine.definition import Definition
-from mainspring.engine.fields import INT8_MAX, INT8_MIN
+from mainspring.engine.jobs.definition import Definition
 from mainspring.engine.jobs.editing import changed_fields, edited
 from mainspring.engine.jobs.errors import IdTaken, KeyTaken, UnknownJob
+from mainspring.engine.jobs.fields import INT8_MAX, INT8_MIN
 from mainspring.engine.jobs.queries import query
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)

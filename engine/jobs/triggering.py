@@ -9,9 +9,9 @@ from nats.errors import TimeoutError as NatsTimeout
 from nats.js.client import JetStreamContext
 from nats.js.errors import APIError, NoStreamResponseError
 
-from mainspring.engine.definition import Definition
-from mainspring.engine.instants import iso_of_epoch
+from mainspring.engine.jobs.definition import Definition
 from mainspring.engine.jobs.errors import JobsError
+from mainspring.engine.jobs.instants import iso_of_epoch
 
 # The same id collapses in the stream, so what was not answered can be sent again.
 _ATTEMPTS: Final = 3

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from mainspring.engine.definition import Definition
+from mainspring.engine.jobs.definition import Definition
 from mainspring.wheel import ScheduleError, next_fires
 
 

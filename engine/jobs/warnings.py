@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Final
 
-from mainspring.engine.definition import Definition, Problem
-from mainspring.engine.instants import epoch_s
+from mainspring.engine.jobs.definition import Definition, Problem
 from mainspring.engine.jobs.editing import without_effect
+from mainspring.engine.jobs.instants import epoch_s
 from mainspring.engine.jobs.upcoming import upcoming
 
 # A one-shot that comes to the table later than its instant, but not more than this, still runs.

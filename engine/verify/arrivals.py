@@ -20,11 +20,11 @@ from nats.errors import Error as NatsError
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.client import JetStreamContext
 
-from mainspring.engine.acks import Acks
+from mainspring.engine.broker.frame_client import FrameClient
+from mainspring.engine.broker.login import nats_login
 from mainspring.engine.config import Settings
-from mainspring.engine.frame_client import FrameClient
-from mainspring.engine.nats_login import nats_login
-from mainspring.engine.stored import StreamUnreadable
+from mainspring.engine.publishing.acks import Acks
+from mainspring.engine.publishing.stored import StreamUnreadable
 from mainspring.engine.verify.effect import Instants
 
 PULL: Final = 16_384

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mainspring.changelog_tailer import CATCH_UP_LATEST, CATCH_UP_NONE
-from mainspring.engine.bucket import Bucket
-from mainspring.engine.gaps import KEY as GAPS
-from mainspring.engine.gaps import NOT_COUNTED, Gap
-from mainspring.engine.recovery import read_recovery_point
+from mainspring.engine.broker.bucket import Bucket
+from mainspring.engine.failover.gaps import KEY as GAPS
+from mainspring.engine.failover.gaps import NOT_COUNTED, Gap
+from mainspring.engine.failover.recovery import read_recovery_point
 from mainspring.engine.verify.effect import Instants
 
 DEAD: Final = "dead."

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mainspring.changelog_tailer import OP_DELETE, ROW, Decoder, Rows
 from mainspring.changelog_tailer.copying import copy_rows
-from mainspring.engine.definition import judge_cron
+from mainspring.engine.jobs.definition import judge_cron
 from mainspring.engine.verify.effect import EVER, Effect, Instants
 from mainspring.engine.verify.refusal import CannotJudge
 from mainspring.wheel.twin import job_hash

@@ -10,9 +10,9 @@ from nats.js.errors import NotFoundError
 from numpy.typing import NDArray
 
 from mainspring.changelog_tailer import close, connect
-from mainspring.engine.bucket import find_bucket
+from mainspring.engine.broker.bucket import find_bucket
 from mainspring.engine.config import Settings
-from mainspring.engine.instants import iso_of_epoch
+from mainspring.engine.jobs.instants import iso_of_epoch
 from mainspring.engine.tls import postgres_tls
 from mainspring.engine.verify.arrivals import StreamReader
 from mainspring.engine.verify.effect import Effect, Instants

@@ -22,8 +22,8 @@ from acceptance.node_process import running_node
 from acceptance.oracle import Change, JobHistory, judge
 from acceptance.stream_reader import stored_runs
 from mainspring.changelog_tailer import schema
+from mainspring.engine.checks.deep_check import compare
 from mainspring.engine.config import load_settings
-from mainspring.engine.deep_check import compare
 from mainspring.engine.embedded import EmbeddedPostgres
 
 LASTS_S = float(os.environ.get("MAINSPRING_SOAK_S", "20"))

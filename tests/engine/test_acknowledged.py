@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from mainspring.engine.acknowledged import AcknowledgedRuns
-from mainspring.engine.inflight import Batch, InFlight, Stored
+from mainspring.engine.publishing.acknowledged import AcknowledgedRuns
+from mainspring.engine.publishing.inflight import Batch, InFlight, Stored
 
 
 def batch(runs: int) -> Batch:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from nats.errors import ProtocolError
 from nats.protocol.parser import Parser
 
-from mainspring.engine.ack_filter import BUFFER_BYTES, AckFilter
-from mainspring.engine.acks import INDEX_BITS, Acks, frame_bytes
-from mainspring.engine.answers import read_answer
+from mainspring.engine.publishing.ack_filter import BUFFER_BYTES, AckFilter
+from mainspring.engine.publishing.acks import INDEX_BITS, Acks, frame_bytes
+from mainspring.engine.publishing.answers import read_answer
 
 INBOX = b"_INBOX.abc"
 Found = tuple[int, bool, bool]  # reply number, stored, duplicate

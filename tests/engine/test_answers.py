@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from mainspring.engine.answers import Answer, read_answer
 from mainspring.engine.metrics import PUBLISH_ERRORS
+from mainspring.engine.publishing.answers import Answer, read_answer
 
 
 @pytest.mark.parametrize(

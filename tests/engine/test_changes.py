@@ -5,8 +5,8 @@ import asyncio
 import numpy as np
 
 from mainspring.changelog_tailer import Cursor
-from mainspring.engine.changes import SLICE_ROWS, ChangeQueue
-from mainspring.engine.judge import Batch
+from mainspring.engine.intake.changes import SLICE_ROWS, ChangeQueue
+from mainspring.engine.intake.judge import Batch
 from mainspring.wheel import DEFINITION
 
 A, B, C = (Cursor(1, 1, f"{n}:{n}:") for n in (1, 2, 3))

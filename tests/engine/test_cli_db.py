@@ -11,7 +11,7 @@ from conftest import execute
 
 from mainspring.changelog_tailer import close, connect, cursor_now, schema
 from mainspring.engine.cli import main
-from mainspring.engine.recovery import KEY, RecoveryPoint
+from mainspring.engine.failover.recovery import KEY, RecoveryPoint
 
 OLD_UPDATES = """
 insert into mainspring.jobs (every_s) values (60);

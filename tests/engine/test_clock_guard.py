@@ -11,8 +11,8 @@ import pytest
 from acceptance.stream_reader import stored_runs
 from engine.test_node import get, recovery_watermark, sql, until_metric
 from mainspring.changelog_tailer import schema
-from mainspring.engine.clock_guard import ClockGuard, ClockWentBack
 from mainspring.engine.config import Settings, load_settings
+from mainspring.engine.failover.clock_guard import ClockGuard, ClockWentBack
 from mainspring.engine.node import Node
 from mainspring.wheel import ManualClock, Ticker, Wheel
 

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from wheel_rows import drain_until
 
 from mainspring.changelog_tailer import OP_DELETE, OP_INSERT, OP_TRUNCATE, OP_UPDATE, ROW, Cursor, Rows
-from mainspring.engine.applier import Applier
-from mainspring.engine.changes import ROWS_MAX, ChangeQueue
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.conductor import LATE_S, Conductor
-from mainspring.engine.judge import Judge
+from mainspring.engine.intake.applier import Applier
+from mainspring.engine.intake.changes import ROWS_MAX, ChangeQueue
+from mainspring.engine.intake.judge import Judge
+from mainspring.engine.intake.quarantine import Quarantine
 from mainspring.engine.metrics import Metrics
-from mainspring.engine.quarantine import Quarantine
-from mainspring.engine.settlement import Settlement
+from mainspring.engine.publishing.settlement import Settlement
 from mainspring.wheel import NEVER, Frames, ManualClock, Ticker, Wheel
 from mainspring.wheel.memory import fail_allocation_in
 

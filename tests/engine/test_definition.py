@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mainspring.engine.definition import Definition, DefinitionError, judge_cron, read_definition
+from mainspring.engine.jobs.definition import Definition, DefinitionError, judge_cron, read_definition
 
 
 def problems_of(fields: dict[str, object]) -> dict[str, str]:

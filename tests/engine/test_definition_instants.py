@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.engine.instants import epoch_s, iso, iso_of_epoch, read_duration, read_instant
+from mainspring.engine.jobs.instants import epoch_s, iso, iso_of_epoch, read_duration, read_instant
 
 INSTANTS = st.datetimes(timezones=st.just(UTC))
 

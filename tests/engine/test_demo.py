@@ -18,11 +18,11 @@ import pytest
 from rich.console import Console
 
 from mainspring.changelog_tailer import schema
-from mainspring.engine.acknowledged import Acknowledged
 from mainspring.engine.cli.demo_fleet import MIX, fleet, sow
 from mainspring.engine.cli.demo_view import DemoWatch, Pace, page, plain_line, sparkline, summary
 from mainspring.engine.embedded.folder import ServersFolder
 from mainspring.engine.node import NodeStatus
+from mainspring.engine.publishing.acknowledged import Acknowledged
 
 NOW = 1_764_500_000
 

@@ -1,6 +1,6 @@
 """For how long a subject is denied before its runs are given up."""
 
-from mainspring.engine.denials import FORGET_S, PATIENCE_S, Denials
+from mainspring.engine.publishing.denials import FORGET_S, PATIENCE_S, Denials
 
 
 def test_runs_are_given_up_after_nothing_but_refusals() -> None:

@@ -13,8 +13,8 @@ from conftest import execute
 from nats.js.api import StorageType, StreamConfig
 
 from mainspring.changelog_tailer import Cursor, close, connect, cursor_now, schema
-from mainspring.engine.doctor import clock_finding
-from mainspring.engine.recovery import KEY, RecoveryPoint
+from mainspring.engine.checks.doctor import clock_finding
+from mainspring.engine.failover.recovery import KEY, RecoveryPoint
 
 NUMBERS = itertools.count(1)
 

@@ -16,10 +16,10 @@ from conftest import execute
 from wheel_rows import Change, batch, every
 
 from mainspring.changelog_tailer import schema
+from mainspring.engine.checks.deep_check import compare
+from mainspring.engine.checks.findings import Finding
 from mainspring.engine.config import Settings, load_settings
-from mainspring.engine.deep_check import compare
 from mainspring.engine.embedded import EmbeddedNats, EmbeddedPostgres
-from mainspring.engine.findings import Finding
 from mainspring.engine.node import Node
 from mainspring.wheel import OP_DELETE, Wheel, shard_of, shards_of
 

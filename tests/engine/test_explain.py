@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from schedule_cases import PATIENT, expressions, job_ids, zones
 
-from mainspring.engine.cron_words import cron_words
-from mainspring.engine.definition import Definition
-from mainspring.engine.explain import Verdict, facts, runs_after, runs_before, verdict
-from mainspring.engine.instants import instant_of_epoch, read_instant
+from mainspring.engine.jobs.cron_words import cron_words
+from mainspring.engine.jobs.definition import Definition
+from mainspring.engine.jobs.explain import Verdict, facts, runs_after, runs_before, verdict
+from mainspring.engine.jobs.instants import instant_of_epoch, read_instant
 from mainspring.wheel import Schedule, ScheduleError, next_fires, parse_cron, phase_of, spread_of
 
 NOON = 1_764_504_000  # 2025-11-30 12:00 UTC, a Sunday

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.changelog_tailer import Cursor
-from mainspring.engine.broker import Broker
-from mainspring.engine.bucket import Bucket
+from mainspring.engine.broker.bucket import Bucket
+from mainspring.engine.broker.connections import Broker
 from mainspring.engine.config import load_settings
-from mainspring.engine.gaps import NOT_COUNTED, Gap, Gaps, key_of
-from mainspring.engine.recovery import KEY, RecoveryPoint, RecoveryWriter, read_recovery_point
-from mainspring.engine.settlement import Settlement
+from mainspring.engine.failover.gaps import NOT_COUNTED, Gap, Gaps, key_of
+from mainspring.engine.failover.recovery import KEY, RecoveryPoint, RecoveryWriter, read_recovery_point
+from mainspring.engine.publishing.settlement import Settlement
 
 CURSOR = Cursor(1, 1, "1:1:")
 INSTANCES = count()

@@ -13,8 +13,8 @@ import pytest
 import pytest_asyncio
 
 from mainspring.changelog_tailer import schema
-from mainspring.engine.definition import Definition
 from mainspring.engine.jobs.connection import prepare
+from mainspring.engine.jobs.definition import Definition
 from mainspring.engine.jobs.errors import TableMoved
 from mainspring.engine.jobs.exporting import export_jobs, unfit_crons
 from mainspring.engine.jobs.importing import Import, ImportReport

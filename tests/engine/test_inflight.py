@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 
-from mainspring.engine.acks import INDEX_BITS, Acks
-from mainspring.engine.inflight import FRAMES_MAX, RETRY_MAX_S, SILENCE_FIRST_S, Batch, InFlight, Stored
+from mainspring.engine.publishing.acks import INDEX_BITS, Acks
+from mainspring.engine.publishing.inflight import (
+    FRAMES_MAX,
+    RETRY_MAX_S,
+    SILENCE_FIRST_S,
+    Batch,
+    InFlight,
+    Stored,
+)
 
 
 def add(flying: InFlight, *frames: bytes, second: int = 7) -> Batch:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mainspring.engine.definition import Definition, DefinitionError
+from mainspring.engine.jobs.definition import Definition, DefinitionError
 from mainspring.engine.jobs.editing import changed_fields, edited
 
 UNTIL = datetime(2030, 1, 1, tzinfo=UTC)

@@ -7,8 +7,8 @@ import pytest
 import pytest_asyncio
 
 from mainspring.changelog_tailer import schema
-from mainspring.engine.definition import Definition, DefinitionError, read_definition
 from mainspring.engine.jobs.connection import prepare
+from mainspring.engine.jobs.definition import Definition, DefinitionError, read_definition
 from mainspring.engine.jobs.errors import IdTaken, KeyTaken, UnknownJob
 from mainspring.engine.jobs.store import JobStore
 from mainspring.engine.jobs.upcoming import upcoming

@@ -14,8 +14,8 @@ from mainspring.changelog_tailer import (
     ROW,
     Rows,
 )
-from mainspring.engine.judge import Judge
-from mainspring.engine.quarantine import Quarantine
+from mainspring.engine.intake.judge import Judge
+from mainspring.engine.intake.quarantine import Quarantine
 from mainspring.wheel import NEVER, Wheel
 
 NOW = 1_764_500_000

@@ -10,11 +10,11 @@ import nats as nats_client
 import pytest
 from publisher_bench import bench_on
 
-from mainspring.engine.broker import Broker
+from mainspring.engine.broker.connections import Broker
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.config import Settings, load_settings
 from mainspring.engine.embedded import EmbeddedNats
-from mainspring.engine.lease import KEY, Lease
+from mainspring.engine.failover.lease import KEY, Lease
 
 INSTANCES = count()
 

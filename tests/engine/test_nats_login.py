@@ -11,13 +11,13 @@ from nats.aio.client import Client
 from nats_accounts import Key, accounts_with_jwt
 from publisher_bench import Bench, bench_on
 
-from mainspring.engine.broker import Broker
+from mainspring.engine.broker.connections import Broker
+from mainspring.engine.broker.login import nats_login
+from mainspring.engine.broker.reconnecting import PAUSE_MAX_S, Reconnecting
 from mainspring.engine.cli.nats_connection import BrokerUnreachable, connected
 from mainspring.engine.config import SettingsError, load_settings
 from mainspring.engine.embedded import EmbeddedNats
 from mainspring.engine.embedded.ports import free_port
-from mainspring.engine.nats_login import nats_login
-from mainspring.engine.reconnecting import PAUSE_MAX_S, Reconnecting
 
 TLS = Path(__file__).parents[1] / "data" / "tls"
 CERTIFICATES = f'cert_file: "{TLS}/server.pem", key_file: "{TLS}/server-key.pem", ca_file: "{TLS}/ca.pem"'

@@ -12,11 +12,11 @@ import pytest
 
 from acceptance.stream_reader import stored_runs
 from mainspring.changelog_tailer import schema
-from mainspring.engine.broker import Broker
+from mainspring.engine.broker.connections import Broker
 from mainspring.engine.config import Settings, load_settings
 from mainspring.engine.embedded import EmbeddedNats, EmbeddedPostgres
+from mainspring.engine.failover.recovery import KEY, RecoveryPointDamaged, read_recovery_point
 from mainspring.engine.node import Node
-from mainspring.engine.recovery import KEY, RecoveryPointDamaged, read_recovery_point
 from mainspring.engine.web import PortTaken
 
 INSTANCES = count()

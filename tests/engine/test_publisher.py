@@ -10,11 +10,11 @@ from nats.js.api import DiscardPolicy, StreamConfig
 from publisher_bench import INSTANCES, Bench, bench_on, every_second
 from tcp_proxy import proxied
 
-from mainspring.engine.broker import Broker
+from mainspring.engine.broker.connections import Broker
+from mainspring.engine.broker.stream import StreamUnfit, covers
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.config import load_settings
 from mainspring.engine.embedded import EmbeddedNats
-from mainspring.engine.stream import StreamUnfit, covers
 from mainspring.wheel import Frames, Wheel, shard_of
 
 
@@ -256,7 +256,7 @@ async def test_refusals_are_told_once_and_not_for_every_run(
 async def test_a_connection_that_takes_nothing_more_is_left_and_its_runs_go_out_on_the_next(
     own_nats: EmbeddedNats, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainspring.engine.publisher.SILENCE_MAX_S", 1.0)
+    monkeypatch.setattr("mainspring.engine.publishing.publisher.SILENCE_MAX_S", 1.0)
     async with proxied(own_nats.port) as proxy:
         bench = await bench_on(own_nats.url.replace(str(own_nats.port), str(proxy.port)))
         rows = every_second(bench.wheel, 50)

@@ -124,7 +124,7 @@ async def test_runs_that_come_too_many_at_once_are_sent_again(server_folder: Pat
 async def test_runs_without_permission_are_given_up_in_time_and_keep_no_other_waiting(
     server_folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainspring.engine.denials.PATIENCE_S", 1.0)
+    monkeypatch.setattr("mainspring.engine.publishing.denials.PATIENCE_S", 1.0)
     server = await server_with(server_folder, login=PERMISSIONS)
     bench = await bench_on(server.url, jobs=50)
     denied = every_second(bench.wheel, 10, "denied.Checks")

@@ -12,8 +12,8 @@ from command_line import Ended, mainspring
 from conftest import execute
 
 from mainspring.changelog_tailer import schema
+from mainspring.engine.checks.deep_check import compare
 from mainspring.engine.config import load_settings
-from mainspring.engine.deep_check import compare
 from mainspring.engine.embedded import EmbeddedNats
 from mainspring.engine.node import Node
 

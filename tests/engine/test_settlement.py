@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.engine.settlement import Settlement
+from mainspring.engine.publishing.settlement import Settlement
 
 
 def test_a_drained_second_without_runs_is_settled_at_once() -> None:

@@ -13,7 +13,7 @@ from nats.js.api import StreamConfig
 
 from mainspring.changelog_tailer import schema
 from mainspring.engine.clock import SystemClock
-from mainspring.engine.definition import Definition
+from mainspring.engine.jobs.definition import Definition
 from mainspring.engine.jobs.triggering import trigger_of
 
 INSTANCES = count()

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mainspring.changelog_tailer import OP_DELETE, OP_INSERT, OP_LOAD, OP_TRUNCATE, OP_UNKNOWN, OP_UPDATE, ROW
-from mainspring.engine.verdicts import BAD, EMPTIES, GOOD, UNKNOWN_OP, judged
+from mainspring.engine.intake.verdicts import BAD, EMPTIES, GOOD, UNKNOWN_OP, judged
 from mainspring.wheel import KIND_CRON, KIND_INTERVAL, KIND_ONCE, NEVER
 from mainspring.wheel import OP_DELETE as GONE
 

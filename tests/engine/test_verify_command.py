@@ -16,7 +16,7 @@ from nats.js.api import RetentionPolicy, StreamConfig
 from nats.js.client import JetStreamContext
 
 from mainspring.changelog_tailer import Cursor, schema
-from mainspring.engine.recovery import KEY, RecoveryPoint
+from mainspring.engine.failover.recovery import KEY, RecoveryPoint
 from mainspring.wheel.twin import job_hash
 
 SPAN_S = 8

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mainspring.changelog_tailer import CATCH_UP_ALL, CATCH_UP_LATEST, CATCH_UP_NONE
-from mainspring.engine.gaps import Gap
+from mainspring.engine.failover.gaps import Gap
 from mainspring.engine.verify.gaps import Told, excuse
 
 NOW = 1_764_500_000

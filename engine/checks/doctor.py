@@ -20,13 +20,13 @@ from nats.js.errors import NotFoundError
 
 from mainspring.changelog_tailer import LOST, ChangeLogError, close, connect
 from mainspring.changelog_tailer.pruning import lags
+from mainspring.engine.broker.live_cursors import live_readers
+from mainspring.engine.broker.stream import RunStream, StreamUnfit, require_fit, weaknesses
+from mainspring.engine.checks.findings import Finding
 from mainspring.engine.clock import Clock
 from mainspring.engine.config import Settings, SettingsError
-from mainspring.engine.findings import Finding
+from mainspring.engine.failover.recovery import RecoveryPointDamaged
 from mainspring.engine.jobs.exporting import unfit_crons
-from mainspring.engine.live_cursors import live_readers
-from mainspring.engine.recovery import RecoveryPointDamaged
-from mainspring.engine.stream import RunStream, StreamUnfit, require_fit, weaknesses
 from mainspring.engine.tls import postgres_tls
 
 CLOCK_OFF_MAX_S: Final = 1.0

@@ -23,9 +23,9 @@ from mainspring.changelog_tailer import (
     load,
     undo_since,
 )
-from mainspring.engine.judge import Batch, Judge
-from mainspring.engine.load_progress import LoadProgress
-from mainspring.engine.quarantine import Quarantine
+from mainspring.engine.intake.judge import Batch, Judge
+from mainspring.engine.intake.load_progress import LoadProgress
+from mainspring.engine.intake.quarantine import Quarantine
 from mainspring.engine.threads import on_each_thread, on_thread
 from mainspring.wheel import OP_LOAD, Wheel
 from mainspring.wheel import Loader as Staged

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from mainspring.changelog_tailer import LOST, ChangeLogError, Cursor, Decoder, Rows, close, connect
 from mainspring.changelog_tailer.past import Past, load_at
+from mainspring.engine.checks.findings import Finding
 from mainspring.engine.config import Settings
-from mainspring.engine.findings import Finding
-from mainspring.engine.judge import Judge
-from mainspring.engine.quarantine import Quarantine
+from mainspring.engine.intake.judge import Judge
+from mainspring.engine.intake.quarantine import Quarantine
 from mainspring.engine.tls import postgres_tls
 from mainspring.wheel import OP_LOAD, SHARDS, Wheel, shards_of
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mainspring.engine.frame import run_id, subject
-from mainspring.engine.inflight import Batch, Stored
+from mainspring.engine.publishing.frame import run_id, subject
+from mainspring.engine.publishing.inflight import Batch, Stored
 
 _RUNS = 20
 _LATENESSES = 4096

@@ -6,9 +6,9 @@ from concurrent.futures import Executor
 import numpy as np
 
 from mainspring.changelog_tailer import OP_DELETE, OP_INSERT, OP_TRUNCATE, OP_UPDATE
-from mainspring.engine.judge import Batch
+from mainspring.engine.intake.judge import Batch
+from mainspring.engine.intake.quarantine import Quarantine
 from mainspring.engine.metrics import Metrics
-from mainspring.engine.quarantine import Quarantine
 from mainspring.wheel import Wheel
 
 _OP_NAMES = {OP_INSERT: "insert", OP_UPDATE: "update", OP_DELETE: "delete", OP_TRUNCATE: "truncate"}

@@ -1,7 +1,7 @@
 """One reader a column of ``mainspring.jobs``: what it takes, within which limits, and what to do otherwise.
 
 A reader is handed a value as JSON has it (str, int, bool, Decimal, list, dict; null never comes here)
-and gives the value as :class:`mainspring.engine.definition.Definition` holds it. It raises ValueError
+and gives the value as :class:`mainspring.engine.jobs.definition.Definition` holds it. It raises ValueError
 with the value, shortened, and the mend; the caller puts the column's name in front.
 """
 
@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
-from mainspring.engine.instants import instant_of_epoch, read_duration, read_instant
+from mainspring.engine.jobs.instants import instant_of_epoch, read_duration, read_instant
 from mainspring.engine.jobs.json_text import read_json, write_json
 
 Reader = Callable[[object], object]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from mainspring.engine.cron_words import cron_words, listed, values_of
-from mainspring.engine.definition import Definition
-from mainspring.engine.instants import epoch_s, iso_of_epoch
+from mainspring.engine.jobs.cron_words import cron_words, listed, values_of
+from mainspring.engine.jobs.definition import Definition
+from mainspring.engine.jobs.instants import epoch_s, iso_of_epoch
 from mainspring.wheel import (
     NEVER,
     Schedule,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mainspring.engine.acks import INDEX_BITS, Acks
+from mainspring.engine.publishing.acks import INDEX_BITS, Acks
 
 FRAMES_MAX = 1 << INDEX_BITS
 

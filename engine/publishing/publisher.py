@@ -13,16 +13,16 @@ from contextlib import suppress
 import numpy as np
 from nats.errors import Error as NatsError
 
-from mainspring.engine.acknowledged import AcknowledgedRuns
-from mainspring.engine.acks import Acks
-from mainspring.engine.answers import MENDS, Answer, read_answer
-from mainspring.engine.broker import Answered, Broker
+from mainspring.engine.broker.connections import Answered, Broker
 from mainspring.engine.clock import Clock
-from mainspring.engine.denials import Denials
-from mainspring.engine.frame import message_bytes, run_id, subject
-from mainspring.engine.inflight import RETRY_MAX_S, Batch, InFlight, Stored
 from mainspring.engine.metrics import Metrics
-from mainspring.engine.stored import StreamUnreadable
+from mainspring.engine.publishing.acknowledged import AcknowledgedRuns
+from mainspring.engine.publishing.acks import Acks
+from mainspring.engine.publishing.answers import MENDS, Answer, read_answer
+from mainspring.engine.publishing.denials import Denials
+from mainspring.engine.publishing.frame import message_bytes, run_id, subject
+from mainspring.engine.publishing.inflight import RETRY_MAX_S, Batch, InFlight, Stored
+from mainspring.engine.publishing.stored import StreamUnreadable
 from mainspring.wheel import Frames
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from mainspring.engine.gaps import Gap, Gaps
+from mainspring.engine.failover.gaps import Gap, Gaps
 
 Mark = TypeVar("Mark")
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mainspring.changelog_tailer import Cursor
-from mainspring.engine.judge import Batch
+from mainspring.engine.intake.judge import Batch
 
 SLICE_ROWS = 4096
 ROWS_MAX = 100_000

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
-from mainspring.engine.changes import ChangeQueue
+from mainspring.engine.intake.changes import ChangeQueue
 from mainspring.wheel import SHARDS, Digester, Wheel
 
 EXACT_TIMEOUT_S: Final = 60.0

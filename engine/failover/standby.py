@@ -25,8 +25,8 @@ from mainspring.changelog_tailer import (
     cursor_now,
 )
 from mainspring.changelog_tailer.reading import require_continues
-from mainspring.engine.bucket import Bucket
-from mainspring.engine.recovery import RecoveryPoint, read_recovery_point
+from mainspring.engine.broker.bucket import Bucket
+from mainspring.engine.failover.recovery import RecoveryPoint, read_recovery_point
 
 log = logging.getLogger(__name__)
 

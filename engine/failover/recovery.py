@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from nats.errors import Error as NatsError
 
 from mainspring.changelog_tailer import Cursor
-from mainspring.engine.bucket import Bucket
-from mainspring.engine.gaps import KEEP_S, Gap, key_of
-from mainspring.engine.settlement import Settlement
+from mainspring.engine.broker.bucket import Bucket
+from mainspring.engine.failover.gaps import KEEP_S, Gap, key_of
+from mainspring.engine.publishing.settlement import Settlement
 
 log = logging.getLogger(__name__)
 

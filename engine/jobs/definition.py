@@ -10,8 +10,8 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from mainspring.engine.fields import READERS, shown
-from mainspring.engine.instants import epoch_s, iso
+from mainspring.engine.jobs.fields import READERS, shown
+from mainspring.engine.jobs.instants import epoch_s, iso
 from mainspring.wheel import Schedule, ScheduleError, load_zone, parse_cron
 
 # What the database sets and no file may.

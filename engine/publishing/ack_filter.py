@@ -8,7 +8,7 @@ from asyncio import BaseTransport, BufferedProtocol, StreamReaderProtocol, Write
 from collections.abc import Callable
 from typing import cast
 
-from mainspring.engine.acks import Acks, frame_bytes
+from mainspring.engine.publishing.acks import Acks, frame_bytes
 
 log = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from mainspring.changelog_tailer import OP_DELETE as ROW_DELETE
 from mainspring.changelog_tailer import Cursor, Decoder, Rows, load
-from mainspring.engine.changes import ChangeQueue
-from mainspring.engine.judge import Batch, Judge
-from mainspring.engine.quarantine import Quarantine
+from mainspring.engine.intake.changes import ChangeQueue
+from mainspring.engine.intake.judge import Batch, Judge
+from mainspring.engine.intake.quarantine import Quarantine
 from mainspring.engine.threads import on_thread
 from mainspring.wheel import DEFINITION, OP_DELETE, SHARDS, Wheel
 

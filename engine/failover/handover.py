@@ -18,15 +18,15 @@ from collections.abc import Callable
 from nats.errors import Error as NatsError
 
 from mainspring.changelog_tailer import Cursor
-from mainspring.engine.broker import Broker
-from mainspring.engine.bucket import Bucket
+from mainspring.engine.broker.bucket import Bucket
+from mainspring.engine.broker.connections import Broker
 from mainspring.engine.clock import Clock
-from mainspring.engine.clock_guard import AGREES_S
+from mainspring.engine.failover.clock_guard import AGREES_S
+from mainspring.engine.failover.lease import Lease
+from mainspring.engine.failover.recovery import RecoveryPoint, read_recovery_point
 from mainspring.engine.generation import Generation
-from mainspring.engine.lease import Lease
-from mainspring.engine.publisher import Publisher
-from mainspring.engine.recovery import RecoveryPoint, read_recovery_point
-from mainspring.engine.settlement import Settlement
+from mainspring.engine.publishing.publisher import Publisher
+from mainspring.engine.publishing.settlement import Settlement
 
 log = logging.getLogger(__name__)
 

@@ -28,8 +28,8 @@ from nats.js import api
 from nats.js.client import JetStreamContext
 from nats.js.errors import APIError, NotFoundError
 
+from mainspring.engine.broker.frame_client import FrameClient
 from mainspring.engine.clock import Clock
-from mainspring.engine.frame_client import FrameClient
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mainspring.changelog_tailer import OP_TRUNCATE, Rows
-from mainspring.engine.quarantine import Quarantine
-from mainspring.engine.verdicts import BAD, UNKNOWN_OP, judged
+from mainspring.engine.intake.quarantine import Quarantine
+from mainspring.engine.intake.verdicts import BAD, UNKNOWN_OP, judged
 from mainspring.wheel import NEVER, Wheel
 
 log = logging.getLogger(__name__)

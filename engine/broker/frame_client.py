@@ -32,8 +32,8 @@ from nats.aio.transport import TcpTransport
 from nats.errors import Error
 from typing_extensions import Buffer
 
-from mainspring.engine.ack_filter import AckFilter, OnAcks
-from mainspring.engine.acks import Acks
+from mainspring.engine.publishing.ack_filter import AckFilter, OnAcks
+from mainspring.engine.publishing.acks import Acks
 
 # In small letters, as nats-py hands it over.
 _PERMISSIONS = "permissions violation"

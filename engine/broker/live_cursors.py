@@ -12,8 +12,8 @@ from nats.js.client import JetStreamContext
 from nats.js.errors import KeyNotFoundError, NotFoundError
 
 from mainspring.changelog_tailer import Cursor
-from mainspring.engine.recovery import KEY, RecoveryPoint
-from mainspring.engine.stream import MAX_AGE_S
+from mainspring.engine.broker.stream import MAX_AGE_S
+from mainspring.engine.failover.recovery import KEY, RecoveryPoint
 
 _BUCKET = "KV_"
 _TIMEOUT_S = 5.0

@@ -13,14 +13,14 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js.client import JetStreamContext
 
-from mainspring.engine.ack_filter import OnAcks
-from mainspring.engine.bucket import Bucket, open_bucket
+from mainspring.engine.broker.bucket import Bucket, open_bucket
+from mainspring.engine.broker.frame_client import FrameClient, LastingClient, Permission
+from mainspring.engine.broker.login import nats_login
+from mainspring.engine.broker.reconnecting import FIRST_PAUSE_S, Reconnecting
+from mainspring.engine.broker.stream import RunStream
 from mainspring.engine.config import Settings, mask_address
-from mainspring.engine.frame_client import FrameClient, LastingClient, Permission
-from mainspring.engine.nats_login import nats_login
-from mainspring.engine.reconnecting import FIRST_PAUSE_S, Reconnecting
-from mainspring.engine.stored import stored_ids
-from mainspring.engine.stream import RunStream
+from mainspring.engine.publishing.ack_filter import OnAcks
+from mainspring.engine.publishing.stored import stored_ids
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""The NATS server: connections to it and how they log in, the stream, the KV bucket."""

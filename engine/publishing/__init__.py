@@ -1,0 +1,1 @@
+"""From frames to settled seconds: every run is sent until the stream has it."""
