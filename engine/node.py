@@ -25,6 +25,7 @@ from mainspring.engine.generation import Generation
 from mainspring.engine.intake.loading import Loaded, Loader
 from mainspring.engine.metrics import Metrics
 from mainspring.engine.publishing.acknowledged import Acknowledged
+from mainspring.engine.publishing.dead_letters import DeadLetters
 from mainspring.engine.publishing.publisher import REACH_MARGIN_S, SILENCE_MAX_S, Publisher
 from mainspring.engine.publishing.settlement import Settlement
 from mainspring.engine.stopping import run_beside, unless_stopped
@@ -93,6 +94,7 @@ class Node:
         )
         self._phase = "starting"
         self._publisher: Publisher | None = None
+        self._dead_letters: DeadLetters | None = None
         self._settlement: Settlement[Cursor] | None = None
         self._generation: Generation | None = None
         self._recovery: RecoveryWriter | None = None
@@ -132,12 +134,18 @@ class Node:
 
     async def run_until(self, stop: asyncio.Event) -> None:
         """Fire until `stop` is set, then end the present second. Raises when a part of the node fails."""
-        if self._publisher is None or self._recovery is None or self._handover is None:
+        if (
+            self._publisher is None
+            or self._recovery is None
+            or self._handover is None
+            or self._dead_letters is None
+        ):
             raise RuntimeError("start the node first")
         await self._handover.begin()
         await run_beside(
             self._run_generations(stop),
             self._publisher.run(),
+            self._dead_letters.run(),
             self._recovery.run(),
             self._handover.run(),
             self._stop_when(stop),
@@ -154,6 +162,8 @@ class Node:
                 last_to_first.push_async_callback(self._lease.aclose)
             if self._recovery is not None:
                 last_to_first.push_async_callback(self._recovery.run_once)
+            if self._dead_letters is not None:
+                last_to_first.push_async_callback(self._dead_letters.run_once)
             if self._publisher is not None:
                 last_to_first.push_async_callback(self._drain, self._publisher)
             if self._generation is not None:
@@ -309,6 +319,7 @@ class Node:
         self._metrics.watermark.set_function(lambda: settlement.watermark)
         self._metrics.active.set_function(lambda: float(self._active()))
         self._metrics.behind.set_function(self._behind_s)
+        self._dead_letters = DeadLetters(bucket, settlement.settle)
         self._publisher = Publisher(
             self._broker,
             self._metrics,
@@ -316,6 +327,7 @@ class Node:
             max_in_flight=self._settings.max_in_flight,
             reach_s=window_s - REACH_MARGIN_S,
             on_settled=settlement.settle,
+            on_dead=self._dead_letters.add,
         )
         self._recovery = RecoveryWriter(bucket, settlement, self._active_or_ending)
         await self._publisher.start()
@@ -395,11 +407,12 @@ class Node:
 
     async def _begin_anew(self, drained: int, stop: asyncio.Event) -> None:
         """As a restart would: what is open is dropped, since its seconds come once more."""
-        if self._publisher is None or self._settlement is None:
+        if self._publisher is None or self._settlement is None or self._dead_letters is None:
             raise RuntimeError("start the node first")
         watermark = int(self._clock.now()) - self._settings.catch_up_window_s
         self._publisher.look_up_until(drained)
         self._publisher.forget()
+        self._dead_letters.forget()
         self._settlement.begin_anew(watermark, self._settlement.mark)
         await self._load_again(watermark, stop)
 

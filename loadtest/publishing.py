@@ -143,6 +143,7 @@ class Race:
             max_in_flight=self._settings.max_in_flight,
             reach_s=window_s - REACH_MARGIN_S,
             on_settled=self._on_settled,
+            on_dead=lambda second, _run, _reason: self._on_settled(second, 1),
         )
         await publisher.start()
         return publisher

@@ -102,6 +102,7 @@ async def bench_on(
         max_in_flight=max_in_flight,
         reach_s=reach_s,
         on_settled=on_settled,
+        on_dead=lambda second, _run, _reason: on_settled(second, 1),
     )
     if not deaf:
         await publisher.start()

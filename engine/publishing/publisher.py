@@ -48,8 +48,9 @@ class BrokerClosed(Exception):
 class Publisher:
     """Writes frames and counts acknowledgements.
 
-    `on_settled(second, runs)` is told of every run that needs no more work. `reach_s`: for how long after a
-    first sending a second one is known to collapse; after that the stream is read before anything is sent.
+    `on_settled(second, runs)` is told of the runs that are stored, `on_dead(second, run id, reason)` of each
+    that can never be. `reach_s`: for how long after a first sending a second one is known to collapse; after
+    that the stream is read before anything is sent.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Publisher:
         max_in_flight: int,
         reach_s: float,
         on_settled: Callable[[int, int], None],
+        on_dead: Callable[[int, str, str], None],
     ) -> None:
         self._broker = broker
         self._metrics = metrics
@@ -68,6 +70,7 @@ class Publisher:
         self._max_in_flight = max_in_flight
         self._reach_s = reach_s
         self._on_settled = on_settled
+        self._on_dead = on_dead
         self._flying = InFlight()
         self._room = asyncio.Event()
         self._closing = False
@@ -403,10 +406,7 @@ class Publisher:
                 )
 
     def _set_aside(self, batch: Batch, index: int, reason: str) -> None:
-        run = run_id(batch.frame(index))
-        job = run.partition("@")[0]
-        log.error("run %s of job %s is set aside, for it can never be stored: %s", run, job, reason)
         self._metrics.dead_letters.inc()
         self._flying.settle(batch, index)
-        self._on_settled(batch.second, 1)
+        self._on_dead(batch.second, run_id(batch.frame(index)), reason)
         self._room.set()

@@ -4,8 +4,7 @@ A record names a stretch of late seconds (`from` and `to`, both inclusive) and h
 skipped, by reason; null is a number that nobody knows. Within a stretch the oldest runs are excused first,
 for it is the newest that catch-up keeps.
 
-A run that can never be stored is excused by a key of its own, `dead.<job id>.<instant>`, where an engine
-writes one.
+A run that can never be stored is excused by the note that an engine left of it (`dead_letters.py`).
 """
 
 import json
@@ -21,9 +20,9 @@ from mainspring.engine.broker.bucket import Bucket
 from mainspring.engine.failover.gaps import KEY as GAPS
 from mainspring.engine.failover.gaps import NOT_COUNTED, Gap
 from mainspring.engine.failover.recovery import read_recovery_point
+from mainspring.engine.publishing.dead_letters import KEY as DEAD
 from mainspring.engine.verify.effect import Instants
 
-DEAD: Final = "dead."
 _UNCOUNTED: Final = 2**62
 _REASONS: Final = {CATCH_UP_NONE: ("none",), CATCH_UP_LATEST: ("latest", "window")}
 _REASONS_OF_ALL: Final = ("window",)
@@ -57,7 +56,8 @@ async def read_told(bucket: Bucket) -> Told | None:
     gaps = [Gap.from_dict(json.loads(value)) for value in values]
     gaps += [point.gap] if point.gap is not None else []
     longest = {gap.first: gap for gap in sorted(gaps, key=lambda gap: gap.last)}
-    dead = (name.removeprefix(DEAD).split(".") for name in await bucket.names(DEAD))
+    notes = [note for name in await bucket.names(DEAD) if (note := await bucket.get(name)) is not None]
+    dead = (run.split("@") for note in notes for run in json.loads(note))
     return Told(
         point.watermark,
         [longest[first] for first in sorted(longest)],
