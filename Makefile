@@ -41,7 +41,7 @@ demo: $(INSTALLED) ## Postgres, NATS, sample jobs and the engine, live, until Ct
 test: units acceptance ## every test
 
 units: install ## the tests but for those of whole nodes
-	$(BIN)/pytest -n 2 --ignore tests/acceptance $(ARGS)
+	$(BIN)/pytest -n 3 --dist worksteal --ignore tests/acceptance $(ARGS)
 
 # They mostly wait for seconds to pass, so more of them fit beside each other.
 acceptance: install ## the promise, judged from outside

@@ -35,6 +35,10 @@ class Cursor:
         """Whether the two snapshots can be compared."""
         return self.log_identity() == other.log_identity()
 
+    def same_database(self, other: "Cursor") -> bool:
+        """Whether both are of one database, be it that its log was made anew or its server took over."""
+        return (self.system_identifier, self.database) == (other.system_identifier, other.database)
+
     def log_identity(self) -> tuple[int, int, int, int]:
         """(system identifier, timeline, database, log table)."""
         return self.system_identifier, self.timeline, self.database, self.log_table

@@ -11,8 +11,7 @@ from mainspring.changelog_tailer.connection import QUERY_TIMEOUT_S, cursor_now
 from mainspring.changelog_tailer.copying import RowSink, copy_rows
 from mainspring.changelog_tailer.cursor import Cursor
 from mainspring.changelog_tailer.layout import OP_LOAD, ROW, Rows
-from mainspring.changelog_tailer.queries import query
-from mainspring.changelog_tailer.reading import undo_since
+from mainspring.changelog_tailer.reading import JOBS, undo_since
 from mainspring.changelog_tailer.rows import Decoder
 
 
@@ -35,7 +34,7 @@ async def load_at(connection: asyncpg.Connection, since: Cursor, sink: RowSink, 
     now = await cursor_now(connection)
     await undo_since(connection, since, now, undone.keep, decoder)
     moved = np.sort(np.concatenate([np.empty(0, np.int64), *(rows.rows["job_id"] for rows in undone.rows)]))
-    await copy_rows(connection, query("jobs"), _without(moved, sink), decoder)
+    await copy_rows(connection, JOBS, _without(moved, sink), decoder)
     await undone.hand_over()
     await _execute(connection, "commit")
     return Past(now, moved)

@@ -30,12 +30,16 @@ class PruningRuns(ChangeLogError):
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """What of the log a reader at `cursor` has not seen; void: the cursor says nothing about this log."""
+    """What of the log a reader at `cursor` has not seen.
+
+    void: the cursor says nothing about this log. elsewhere: it is void for it is of another database.
+    """
 
     cursor: Cursor
     rows: int = 0
     since: datetime | None = None
     void: bool = False
+    elsewhere: bool = False
 
 
 async def prune(
@@ -115,7 +119,7 @@ async def lags(dsn: str, cursors: Iterable[Cursor], **options: Any) -> list[Lag]
 
 async def _lag(connection: asyncpg.Connection, cursor: Cursor, here: Cursor, pruned_before: int) -> Lag:
     if not cursor.same_log(here) or cursor.xmin < pruned_before:
-        return Lag(cursor, void=True)
+        return Lag(cursor, void=True, elsewhere=not cursor.same_database(here))
     sql = query("lag").format(first_new=cursor.xmax, were_open=cursor.open_ids)
     async with asyncio.timeout(BATCH_TIMEOUT_S):
         row = await connection.fetchrow(sql)

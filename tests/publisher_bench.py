@@ -31,6 +31,7 @@ class Bench:
     start: int
     wheel: Wheel
     settled: Counter[int] = field(default_factory=Counter)
+    dead: list[str] = field(default_factory=list)
 
     async def publish_second(self) -> int:
         """Drain the next second into the publisher; gives how many runs it had."""
@@ -95,6 +96,12 @@ async def bench_on(
     def on_settled(second: int, runs: int) -> None:
         settled[second] += runs
 
+    dead: list[str] = []
+
+    def on_dead(second: int, run: str, _reason: str) -> None:
+        dead.append(run)
+        on_settled(second, 1)
+
     publisher = Publisher(
         broker,
         metrics,
@@ -102,13 +109,13 @@ async def bench_on(
         max_in_flight=max_in_flight,
         reach_s=reach_s,
         on_settled=on_settled,
-        on_dead=lambda second, _run, _reason: on_settled(second, 1),
+        on_dead=on_dead,
     )
     if not deaf:
         await publisher.start()
     wheel = Wheel(start, instance=settings.instance, reply_prefix=broker.inbox)
     wheel.apply(every_second(wheel, jobs), b"")
-    return Bench(broker, publisher, metrics, settings, start, wheel, settled)
+    return Bench(broker, publisher, metrics, settings, start, wheel, settled, dead)
 
 
 def every_second(wheel: Wheel, jobs: int, route: str = "test.fast") -> NDArray[np.void]:

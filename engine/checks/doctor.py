@@ -19,7 +19,7 @@ from nats.js.client import JetStreamContext
 from nats.js.errors import NotFoundError
 
 from mainspring.changelog_tailer import LOST, ChangeLogError, close, connect
-from mainspring.changelog_tailer.pruning import lags
+from mainspring.changelog_tailer.pruning import Lag, lags
 from mainspring.engine.broker.live_cursors import live_readers
 from mainspring.engine.broker.stream import RunStream, StreamUnfit, require_fit, weaknesses
 from mainspring.engine.checks.findings import Finding
@@ -135,14 +135,19 @@ async def _cursors(client: Client, settings: Settings, clock: Clock) -> list[Fin
     except (*LOST, ChangeLogError):  # told as a finding of Postgres already
         return []
     return [
-        Finding(
-            f"recovery point of {reader.instance}",
-            not lag.void,
-            "void: of another log, or pruned past" if lag.void else f"{lag.rows} changes are not applied yet",
-            "start that engine: it loads the jobs again" if lag.void else "",
-        )
+        _cursor(reader.instance, lag, own=reader.instance == settings.instance)
         for reader, lag in zip(readers, found, strict=True)
     ]
+
+
+def _cursor(instance: str, lag: Lag, *, own: bool) -> Finding:
+    name = f"recovery point of {instance}"
+    if lag.elsewhere and not own:  # one NATS may serve the engines of several databases
+        return Finding(name, True, "its jobs are in another database")
+    if lag.void:
+        mend = "start that engine: it loads the jobs again"
+        return Finding(name, False, "void: of another log, or pruned past", mend)
+    return Finding(name, True, f"{lag.rows} changes are not applied yet")
 
 
 def clock_finding(name: str, there: float, asked_at: float, answered_at: float) -> Finding:

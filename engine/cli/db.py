@@ -112,6 +112,8 @@ def _print_status(status: schema.Status) -> None:
 
 
 def _lag_text(lag: Lag) -> str:
+    if lag.elsewhere:
+        return "its jobs are in another database"
     if lag.void:
         return "void: of another log, or pruned past; that engine loads the jobs again"
     return f"{lag.rows:,} rows behind" + (f", the oldest of {lag.since}" if lag.since else "")
@@ -122,6 +124,7 @@ def _lag_json(reader: Reader, lag: Lag) -> dict[str, Any]:
         "instance": reader.instance,
         "watermark": reader.watermark,
         "void": lag.void,
+        "elsewhere": lag.elsewhere,
         "rows_behind": lag.rows,
         "oldest_unread_at": lag.since,
     }

@@ -93,7 +93,8 @@ def _told(job: Job, now: int, count: int, judged: Verdict | None) -> dict[str, A
         told |= {name.replace(" ", "_"): value for name, value in facts(definition).items()}
         past = runs_before(schedule, job.id, now, count, since)
         coming = runs_after(schedule, job.id, now, count) if definition.enabled else []
-        if (soon := first_run(definition, now - epoch_s(job.created_at))) is not None:
+        # A creation amid this second is rounded up to the next.
+        if (soon := first_run(definition, max(0, now - epoch_s(job.created_at)))) is not None:
             told["first_run"] = soon
     told["past"] = [_moment(definition.tz, run) for run in past]
     told["next"] = [_moment(definition.tz, run) for run in coming]

@@ -154,6 +154,11 @@ def test_a_recovery_point_is_read_and_a_void_or_damaged_one_is_wrong(
         stored(database, nats_url, instance, timeline=99)
         ended = doctor(database, nats_url, instance)
         assert (ended.status, by_name(ended)[name]["good"]) == (3, False)
+        stored(database, nats_url, instance, database=1)
+        ended = doctor(database, nats_url, instance)
+        assert (ended.status, by_name(ended)[name]["good"]) == (3, False)
+        found = by_name(doctor(database, nats_url, "another"))[name]
+        assert (found["good"], found["says"]) == (True, "its jobs are in another database")
         stored(database, nats_url, instance, point=b"{}")
         ended = doctor(database, nats_url, instance)
         assert "delete the key 'recovery'" in by_name(ended)["recovery point"]["mend"]

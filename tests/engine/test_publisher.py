@@ -232,6 +232,7 @@ async def test_a_run_that_the_stream_can_never_take_is_set_aside_and_the_others_
         await bench.publish_second()
     await bench.all_settled(150)
     assert bench.metrics.dead_letters._value.get() == 3
+    assert bench.dead == [f"1@{bench.start + second}" for second in (1, 2, 3)]
     assert await bench.stored() == 147
     await client.close()
 
