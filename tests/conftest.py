@@ -1,6 +1,7 @@
 """Real servers for the tests: one Postgres and one NATS a session, and own ones for tests that kill them."""
 
 import itertools
+import logging
 import os
 import shutil
 import tempfile
@@ -12,6 +13,7 @@ import hypothesis
 import pytest
 import pytest_asyncio
 
+from mainspring.engine.cli.logs import StderrHandler
 from mainspring.engine.embedded import EmbeddedNats, EmbeddedPostgres
 from mainspring.engine.embedded.postgres import DATABASE
 
@@ -30,6 +32,16 @@ def _server_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="mainspring-test-"))
     folder.chmod(0o755)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _log_as_before() -> Iterator[None]:
+    """A command that a test runs in this process sets up its log, and must not silence the next test."""
+    root = logging.getLogger()
+    level = root.level
+    yield
+    root.setLevel(level)
+    root.handlers = [handler for handler in root.handlers if not isinstance(handler, StderrHandler)]
 
 
 @pytest.fixture(scope="session")
