@@ -8,13 +8,25 @@ import ctypes
 import gc
 import os
 import sys
+import time
 from collections.abc import Callable
 
 from wheel_life import lead
 from wheel_rows import Change, Job, batch, drain_until, every, faults, put
 
 import mainspring.wheel.wheel as compiled
-from mainspring.wheel import OP_DELETE, OP_UPDATE, Frames, Schedule, ScheduleError, Wheel
+from mainspring.wheel import (
+    OP_DELETE,
+    OP_LOAD,
+    OP_UPDATE,
+    Digester,
+    Frames,
+    ManualClock,
+    Schedule,
+    ScheduleError,
+    Ticker,
+    Wheel,
+)
 from mainspring.wheel.memory import fail_allocation_in
 
 NOW = 1_764_500_000
@@ -70,6 +82,48 @@ def fail() -> None:
             fail_allocation_in(0)
 
 
+def loaded(wheel: Wheel, jobs: int, *, finishes: bool) -> None:
+    definitions, texts = batch(wheel, [Change(job(number, 1), OP_LOAD) for number in range(jobs)])
+    with wheel.loader() as loader:
+        loader.add(definitions, texts)
+        if finishes:
+            loader.finish()
+
+
+def load() -> None:
+    """Loads that finish, that are given up, and for which memory runs out."""
+    loaded(Wheel(NOW), JOBS, finishes=True)
+    loaded(Wheel(NOW), JOBS, finishes=False)
+    for count in range(1, 400):
+        fail_allocation_in(count)
+        try:
+            loaded(Wheel(NOW), 60, finishes=True)
+        except MemoryError:
+            continue
+        finally:
+            fail_allocation_in(0)
+
+
+def tick() -> None:
+    """A ticker that is closed with pieces not taken, and one that is dropped at work; a digester amid it."""
+    for closes in (True, False):
+        wheel, clock = Wheel(NOW), ManualClock(NOW + 0.5)
+        put(wheel, *(every(number, 1) for number in range(JOBS)))
+        ticker = Ticker(wheel, late_after_s=60, buffers=4, clock=clock)
+        ticker.start()
+        clock.set(NOW + 20.5)
+        while ticker.waits_for != "room":
+            time.sleep(0.001)
+        piece = ticker.take()
+        assert piece is not None
+        assert len(piece)
+        with Digester(wheel) as digester:
+            digester.walk()
+        ticker.give_back(piece)
+        if closes:
+            ticker.close()
+
+
 def leaks() -> bool:
     gc.collect()
     return bool(ctypes.CDLL(None).__lsan_do_recoverable_leak_check())
@@ -80,6 +134,8 @@ def main() -> int:
     for _ in range(3):
         live()
         fail()
+        load()
+        tick()
     lead(OPERATIONS)
     if leaks():
         return 1
