@@ -80,7 +80,7 @@ SANITIZER := LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-
 	PYTHONPATH=$(SANITIZED):tests PYTHONMALLOC=malloc UBSAN_OPTIONS=print_stacktrace=1
 
 # What moves memory about, in the short form of what looks for long.
-BRISK := $(addprefix tests/wheel/test_wheel_,runs.py frames.py index.py drains_together.py promotion.py)
+BRISK := $(addprefix tests/wheel/test_wheel_,runs.py frames.py index.py drains_together.py promotion.py digest.py)
 
 define build-sanitized
 	@mkdir -p build
