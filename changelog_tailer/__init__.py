@@ -35,7 +35,13 @@ from mainspring.changelog_tailer.layout import (
     ROW,
     Rows,
 )
-from mainspring.changelog_tailer.reading import changes_between, expected_jobs, load, undo_since
+from mainspring.changelog_tailer.reading import (
+    changes_between,
+    expected_jobs,
+    load,
+    newcomers_between,
+    undo_since,
+)
 from mainspring.changelog_tailer.rows import Decoder
 from mainspring.changelog_tailer.tailer import PageSink, Tailer
 
@@ -72,5 +78,6 @@ __all__ = [
     "cursor_now",
     "expected_jobs",
     "load",
+    "newcomers_between",
     "undo_since",
 ]

@@ -24,7 +24,7 @@ ROW = np.dtype(
     [
         ("seq", "i8"),  # 0 in a load
         ("job_id", "i8"),
-        ("changed_at", "i8"),  # epoch microseconds; 0 in a load
+        ("changed_at", "i8"),  # epoch microseconds; 0 in a load, but for a newcomer's
         ("run_at", "i8"),  # NEVER when null
         ("starts_at", "i8"),  # BEGINNING when null
         ("ends_at", "i8"),  # NEVER when null

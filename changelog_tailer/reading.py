@@ -86,6 +86,20 @@ async def undo_since(
         await _require_unpruned(connection, since)
 
 
+async def newcomers_between(
+    connection: asyncpg.Connection, since: Cursor, upto: Cursor, sink: RowSink, decoder: Decoder
+) -> None:
+    """Hand over what tells which jobs that came between the two await a first run soon, as `upto` saw them.
+
+    Rows of seq 0, in the order of the log: OP_LOAD with the `changed_at` of the insert, then what followed
+    it up to `upto`, as OP_LOAD or OP_DELETE with none. Raises what `changes_between` raises.
+    """
+    require_continues(since, upto)
+    if since.snapshot != upto.snapshot:
+        await copy_rows(connection, _span_sql("newcomers", since, upto), sink, decoder)
+        await _require_unpruned(connection, since)
+
+
 async def log_end(connection: asyncpg.Connection, cursor: Cursor) -> LogEnd:
     """The present end of the log that `cursor` belongs to. Raises CursorVoid where another took its place."""
     async with asyncio.timeout(QUERY_TIMEOUT_S):

@@ -122,7 +122,7 @@ class Node:
         point = await self._first_point(bucket)
         self._phase = "loading jobs"
         watermark = self._first_watermark(point)
-        loaded = await self._load(watermark, point.cursor if point else None)
+        loaded = await self._load(watermark, point)
         await self._compose(loaded, bucket, watermark, window_s)
         self._tell_of_the_past(point, watermark)
         if self._lease is not None:
@@ -286,7 +286,7 @@ class Node:
         else:
             self._settlement.gaps.open = point.gap
 
-    async def _load(self, watermark: int, since: Cursor | None) -> Loaded:
+    async def _load(self, watermark: int, since: RecoveryPoint | None) -> Loaded:
         """Load with a fresh wheel for each attempt, for as long as Postgres is away."""
         backoff = Backoff(self._settings.retry_cap_s)
         while True:
@@ -299,7 +299,7 @@ class Node:
                 )
                 await asyncio.sleep(pause_s)
 
-    async def _load_once(self, watermark: int, since: Cursor | None) -> Loaded:
+    async def _load_once(self, watermark: int, since: RecoveryPoint | None) -> Loaded:
         wheel = Wheel(
             watermark,
             instance=self._settings.instance,
@@ -309,12 +309,13 @@ class Node:
         tls = postgres_tls(self._settings)
         connection = await connect(self._settings.postgres_dsn, ssl_context=tls)
         try:
-            return await Loader(connection, wheel, self._threads).load(since)
+            loader = Loader(connection, wheel, self._threads)
+            return await (loader.load(since.cursor, since.earlier) if since else loader.load(None))
         finally:
             await close(connection)
 
     async def _compose(self, loaded: Loaded, bucket: Bucket, watermark: int, window_s: float) -> None:
-        settlement = Settlement(watermark, loaded.cursor)
+        settlement = Settlement(watermark, loaded.cursor, earlier=loaded.earlier)
         self._settlement = settlement
         self._metrics.watermark.set_function(lambda: settlement.watermark)
         self._metrics.active.set_function(lambda: float(self._active()))
@@ -388,10 +389,14 @@ class Node:
                 await self._generation.run()
             except CursorVoid as void:
                 log.warning("loading the jobs again: %s", void)
-                await self._load_again(self._generation.wheel.now, stop)
+                await self._load_again(self._drained(self._generation.wheel), stop)
             except ClockWentBack as back:
                 log.warning("loading the jobs again: %s", back)
                 await self._begin_anew(self._generation.wheel.now, stop)
+
+    def _drained(self, wheel: Wheel) -> int:
+        """Where another wheel goes on: what this one has leapt over and not given yet would go with it."""
+        return wheel.now if self._settlement is None else min(wheel.now, self._settlement.newest)
 
     async def _load_again(self, watermark: int, stop: asyncio.Event) -> None:
         if self._generation is None or self._handover is None:

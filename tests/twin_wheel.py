@@ -50,16 +50,17 @@ def owed_after(job: Job, extra: int | None, after: int) -> int:
     return min(due, extra) if extra is not None and extra > after else due
 
 
-def extra_run(change: Change, held: Held | None, done: int) -> int | None:
+def extra_run(change: Change, held: Held | None, done: int, begun: int) -> int | None:
     """The pending run beside the schedule: a late one-shot's, or the first run soon."""
     job = change.job
     if not job.enabled:
         return None
     if job.kind == KIND_ONCE:
         return late_run(change, held, done)
-    if held is None:
-        return first_run(change, done)
-    if held.extra is None or held.job.kind == KIND_ONCE:
+    first = first_run(change, held, begun)
+    if first is not None and first > begun:
+        return first
+    if held is None or held.extra is None or held.job.kind == KIND_ONCE:
         return None
     return max(held.extra, done + 1)
 
@@ -76,15 +77,17 @@ def late_run(change: Change, held: Held | None, done: int) -> int | None:
     return done + 1
 
 
-def first_run(change: Change, done: int) -> int | None:
-    job = change.job
-    if change.op != OP_INSERT or not job.first_run_soon:
+def first_run(change: Change, held: Held | None, begun: int) -> int | None:
+    """A function of the change alone, when it is a job's beginning."""
+    job, changed_at = change.job, change.changed_at(begun)
+    begins = change.op == OP_LOAD or (held is None and change.op == OP_INSERT)
+    if not begins or not job.first_run_soon or not changed_at:
         return None
     window = 5
     if job.kind == KIND_INTERVAL:
         assert job.schedule.every_s is not None
         window = max(1, min(5, job.schedule.every_s // 2))
-    instant = done + 1 + job_hash(job.id) % window
+    instant = changed_at + 1 + job_hash(job.id) % window
     return instant if in_window(job.schedule, instant) else None
 
 
@@ -102,7 +105,7 @@ class TwinWheel:
         if change.op == OP_DELETE:
             return self.held.pop(job.id, None) is not None
         done = begun - 1 if held is not None and held.due == begun else begun
-        extra = extra_run(change, held, done)
+        extra = extra_run(change, held, done, begun)
         self.held[job.id] = Held(job, change.seq, owed_after(job, extra, done), extra)
         return True
 

@@ -54,6 +54,7 @@ def random_rows(wheel: Wheel, chance: np.random.Generator, seq: int) -> NDArray[
     rows["starts_at"] = chance.choice([MIN, wheel.now - 5], ROWS)
     rows["ends_at"], rows["boost_until"], rows["jitter_s"] = NEVER, MIN, -1
     rows["phase_s"] = chance.choice([-1, 3], ROWS)
+    rows["changed_at"] = wheel.now + chance.integers(-10, 10, ROWS)
     rows["enabled"] = chance.random(ROWS) < 0.9
     rows["first_run_soon"], rows["catch_up"] = chance.integers(0, 2, ROWS), chance.integers(0, 3, ROWS)
     rows["key_len"] = chance.choice([0, 10, 36], ROWS)

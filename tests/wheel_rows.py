@@ -17,6 +17,7 @@ from mainspring.wheel import (
     Frames,
     Schedule,
     Wheel,
+    shard_of,
 )
 
 Run = tuple[int, int]
@@ -43,9 +44,18 @@ class Job:
 
 @dataclass(frozen=True)
 class Change:
+    """at: the second of an insert, where it is not the one that the job's shard stands at."""
+
     job: Job
     op: int = OP_INSERT
     seq: int = 0
+    at: int | None = None
+
+    def changed_at(self, begun: int) -> int:
+        """0 for none."""
+        if self.at is not None:
+            return self.at
+        return begun if self.op == OP_INSERT else 0
 
 
 def every(job_id: int, seconds: int, **rest: object) -> Job:
@@ -75,6 +85,7 @@ def row_of(wheel: Wheel, change: Change, texts: bytearray) -> tuple[int, ...]:
         or_else(schedule.starts_at, MIN),
         or_else(schedule.ends_at, NEVER),
         or_else(schedule.boost_until, MIN),
+        change.changed_at(wheel.begun(shard_of(job.id))),
         or_else(schedule.every_s, 0),
         or_else(schedule.phase_s, -1),
         or_else(schedule.jitter_s, -1),

@@ -9,6 +9,7 @@ lost, and then nothing has changed.
 """
 
 from libc.stdint cimport INT64_MIN, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
 
 from mainspring.wheel.arrears cimport (
     Arrear, Arrears, arrears_given, arrears_next, arrears_reserve, arrears_waiting,
@@ -21,7 +22,9 @@ from mainspring.wheel.catch_up cimport (
 from mainspring.wheel.cron_ahead cimport MEMO_AHEAD, ask_memo
 from mainspring.wheel.far cimport far_head, far_reserve
 from mainspring.wheel.edit cimport settle_extra
-from mainspring.wheel.frames cimport SKIPS, Output, RouteText, Run, write_run
+from mainspring.wheel.frames cimport (
+    SKIPS, Output, RouteText, Run, Skips, skips_add, skips_any, write_run,
+)
 from mainspring.wheel.hash cimport xxh64_i64
 from mainspring.wheel.index cimport index_find
 from mainspring.wheel.lists cimport Chunk, chunk_at, list_below, list_pop, list_push, list_top
@@ -210,21 +213,27 @@ cdef inline void describe(
 
 
 # Writes the run or counts it as skipped. False: no room left in the output, nothing has changed.
-cdef inline bint give_run(
-    const Shard* shard, const Entry* entry, const DrainOrder* order, Output* output,
+cdef inline bint give_judged(
+    const Shard* shard, const Entry* entry, const DrainOrder* order, int reason, Output* output,
 ) noexcept nogil:
     cdef Run run
-    cdef int reason = OWED
-    if unlikely(order.missed):
-        reason = skip_reason(shard, entry.record, order.second, entry.next, order.now, order.window)
     if reason != OWED:
-        output.skipped[reason] += 1
+        skips_add(&output.skipped, reason, 1, order.second, order.second)
     else:
         describe(shard, entry, order, &run)
         if not write_run(output, order.envelope, &run):
             return False
     output.due += 1
     return True
+
+
+cdef inline bint give_run(
+    const Shard* shard, const Entry* entry, const DrainOrder* order, Output* output,
+) noexcept nogil:
+    cdef int reason = OWED
+    if unlikely(order.missed):
+        reason = skip_reason(shard, entry.record, order.second, entry.next, order.now, order.window)
+    return give_judged(shard, entry, order, reason, output)
 
 
 # shard.arm for a record that was armed before and goes on: the count stays.
@@ -304,11 +313,14 @@ cdef inline int give(Flow* flow, Output* output) noexcept nogil:
 
 
 cdef void tell_skipped(Arrears* arrears, Output* output) noexcept nogil:
+    cdef const Skips* skipped = &arrears.skipped
     cdef int reason
+    if not skips_any(skipped):
+        return
     for reason in range(SKIPS):
-        output.skipped[reason] += arrears.skipped[reason]
-        output.due += arrears.skipped[reason]
-        arrears.skipped[reason] = 0
+        skips_add(&output.skipped, reason, skipped.by_reason[reason], skipped.first, skipped.last)
+        output.due += skipped.by_reason[reason]
+    memset(&arrears.skipped, 0, sizeof(Skips))
 
 
 # As if its own second were drained now.
@@ -317,12 +329,14 @@ cdef bint give_late(
 ) noexcept nogil:
     cdef DrainOrder late = order[0]
     cdef Entry entry
+    cdef int reason
     entry.record, entry.number = record_at(&shard.records, number), number
     entry.next, entry.position = arrear.following, NONE
     entry.blob = ask_blob(shard, entry.record)
     number_text(&entry.id, arrear.job_id)
-    late.second, late.missed = arrear.instant, order.now - arrear.instant > MISSED_AFTER_S
-    if not give_run(shard, &entry, &late, output):
+    late.second = arrear.instant
+    reason = skip_reason(shard, entry.record, arrear.due, arrear.following, order.now, order.window)
+    if not give_judged(shard, &entry, &late, reason, output):
         return False
     if output.count:
         output.due_since = min(output.due_since, arrear.instant)

@@ -23,6 +23,7 @@ ctypedef struct Definition_t:
     int64_t starts_at
     int64_t ends_at
     int64_t boost_until
+    int64_t changed_at
     int32_t every_s
     int32_t phase_s
     int32_t jitter_s
@@ -55,7 +56,7 @@ cdef enum:
 cdef enum:
     KEY_MAX = 255
     DATA_MAX = 65536
-    LATE_ONCE_MAX_S = 86400 # a one-shot committed later than this after its instant does not run
+    LATE_MAX_S = 86400      # what is applied later than this after its one instant does not run
 
 
 # `hash` is the id's; `guess` what index_guess said of it since the lock was taken, or NONE.

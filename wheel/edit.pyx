@@ -3,6 +3,7 @@
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from mainspring.wheel.arrears cimport arrears_add, arrears_reserve
 from mainspring.wheel.blobs cimport blob_at, blobs_fit, blobs_give, blobs_reserve, blobs_take
 from mainspring.wheel.digest_walk cimport digest_gain, digest_lose
 from mainspring.wheel.index cimport index_insert, index_remove, index_reserve, index_settle
@@ -28,6 +29,7 @@ ctypedef struct Plan:
     bint uuid_key
     char uuid[16]           # where the key is one
     bint rare_needed
+    int64_t late            # a first run whose second has begun: it comes with the next one. Or NO_EXTRA
     Rare rare
 
 
@@ -55,31 +57,41 @@ cdef int64_t late_once(const Shard* shard, const Definition_t* row, const Record
         return NO_EXTRA
     if was_once and once_at(shard, old) == row.run_at:
         return done + 1 if old.next else NO_EXTRA
-    if row.op == OP_LOAD or row.run_at <= done - LATE_ONCE_MAX_S:
+    if row.op == OP_LOAD or row.run_at <= done - LATE_MAX_S:
         return NO_EXTRA
     return done + 1
 
 
-cdef int64_t first_run(const Shard* shard, const Definition_t* row, uint64_t hash) noexcept nogil:
+# Whether the row is a job's beginning; a load is where it brings the second of it.
+cdef inline bint is_insert(const Definition_t* row, const Record* old) noexcept nogil:
+    return row.op == OP_LOAD if old != NULL else row.op == OP_INSERT or row.op == OP_LOAD
+
+
+# A function of the row alone, so that every node names the same run, whenever it applies the row.
+cdef int64_t first_run(const Definition_t* row, const Record* old, uint64_t hash) noexcept nogil:
     cdef uint64_t window = 5
     cdef int64_t instant
+    if not row.enabled or not row.first_run_soon or row.changed_at == 0 or row.kind == KIND_ONCE:
+        return NO_EXTRA
     if row.kind == KIND_INTERVAL:
         window = <uint64_t>max(1, min(5, row.every_s // 2))
-    instant = shard.begun + 1 + <int64_t>(hash % window)
-    return instant if in_window(row, instant) else NO_EXTRA
+    instant = row.changed_at + 1 + <int64_t>(hash % window)
+    return instant if is_insert(row, old) and in_window(row, instant) else NO_EXTRA
 
 
-# The run beside the schedule that this change brings or leaves pending.
+# The run beside the schedule that this change brings or leaves pending; `first` is what first_run says.
 cdef int64_t extra_of(
-    const Shard* shard, const Definition_t* row, const Record* old, uint64_t hash,
+    const Shard* shard, const Definition_t* row, const Record* old, int64_t first,
 ) noexcept nogil:
     cdef const Rare* rare = NULL
     if not row.enabled:
         return NO_EXTRA
     if row.kind == KIND_ONCE:
         return late_once(shard, row, old)
+    if first > shard.begun:
+        return first
     if old == NULL:
-        return first_run(shard, row, hash) if row.first_run_soon and row.op == OP_INSERT else NO_EXTRA
+        return NO_EXTRA
     rare = rare_of(shard, old)
     if rare == NULL or rare.extra_at == NO_EXTRA or kind_of(old) == KIND_ONCE:
         return NO_EXTRA
@@ -89,10 +101,12 @@ cdef int64_t extra_of(
 cdef void plan_rare(
     const Shard* shard, const Definition_t* row, const Record* old, Plan* plan,
 ) noexcept nogil:
+    cdef int64_t first = first_run(row, old, plan.hash)
     plan.rare.run_at = row.run_at
     plan.rare.starts_at, plan.rare.ends_at = row.starts_at, row.ends_at
     plan.rare.boost_until, plan.rare.boost_every = row.boost_until, row.boost_every_s
-    plan.rare.extra_at = extra_of(shard, row, old, plan.hash)
+    plan.rare.extra_at = extra_of(shard, row, old, first)
+    plan.late = first if shard.begun - LATE_MAX_S < first <= shard.begun and row.op == OP_INSERT else NO_EXTRA
     plan.rare.schedule = plain_schedule(shard, row)
     plan.rare.phase, plan.rare.jitter = row.phase_s, row.jitter_s
     plan.rare.route, plan.rare.padding = row.route, 0
@@ -120,6 +134,8 @@ cdef int reserve(Shard* shard, const Plan* plan) noexcept nogil:
     if plan.number == NONE and reserve_record(shard, plan.hash) == NO_MEMORY:
         return NO_MEMORY
     if plan.rare_needed and slab_reserve(&shard.rares, 1) == NO_MEMORY:
+        return NO_MEMORY
+    if plan.late != NO_EXTRA and arrears_reserve(&shard.arrears, 1) == NO_MEMORY:
         return NO_MEMORY
     return blobs_reserve(&shard.blobs, plan.blob_bytes) if plan.blob_bytes else DONE
 
@@ -208,6 +224,13 @@ cdef void settle(Shard* shard, uint32_t number, Record* record) noexcept nogil:
         arm(shard, number, due)
 
 
+# Catch-up judges it by the first second that can give it: nobody missed it before.
+cdef void owe_late(Shard* shard, const Record* record, int64_t instant) noexcept nogil:
+    cdef int64_t due = shard.begun + 1
+    arrears_add(&shard.arrears, record.id, instant, due, owed_after(shard, record, due))
+    shard.in_arrears = True
+
+
 cdef void store(
     Shard* shard, uint32_t number, const Definition_t* row, const uint8_t* texts, const Plan* plan,
 ) noexcept nogil:
@@ -219,6 +242,8 @@ cdef void store(
     store_blob(shard, record, row, texts, plan)
     count(shard, record, 1)
     settle(shard, number, record)
+    if plan.late != NO_EXTRA:
+        owe_late(shard, record, plan.late)
     digest_gain(shard, number)
 
 

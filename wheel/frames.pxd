@@ -75,6 +75,13 @@ ctypedef struct Run:
     uint32_t data_bytes
 
 
+# Runs that catch-up leaves out. first, last: their instants; while there are none, wherever.
+ctypedef struct Skips:
+    uint64_t by_reason[3]
+    int64_t first
+    int64_t last
+
+
 ctypedef struct Output:
     char* bytes             # SLACK more than `capacity`
     uint64_t used
@@ -83,14 +90,27 @@ ctypedef struct Output:
     uint32_t count_max
     uint64_t first
     int64_t second
-    int64_t due_since       # the earliest second a lost run in it was due in; INT64_MAX where it has none
+    int64_t due_since       # the earliest instant of a run in arrears in it; INT64_MAX where it has none
     uint64_t due
-    uint64_t skipped[3]
+    Skips skipped
     Counter reply           # of the next frame: first + count
     int64_t* ids
     int64_t* scheduled
     uint32_t* ends          # of each frame in `bytes`
     Template template
+
+
+cdef inline bint skips_any(const Skips* skips) noexcept nogil:
+    return skips.by_reason[SKIP_WINDOW] + skips.by_reason[SKIP_LATEST] + skips.by_reason[SKIP_NONE] != 0
+
+
+cdef inline void skips_add(
+    Skips* skips, int reason, uint64_t count, int64_t first, int64_t last,
+) noexcept nogil:
+    if not skips_any(skips):
+        skips.first, skips.last = first, last
+    skips.by_reason[reason] += count
+    skips.first, skips.last = min(skips.first, first), max(skips.last, last)
 
 
 cdef void lay_out(Template* template, const Envelope* envelope, int64_t instant) noexcept nogil

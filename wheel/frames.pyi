@@ -26,7 +26,8 @@ class Frames:
     @property
     def due_since(self) -> int:
         """The earliest second a run in it was due in: ``second``, or before it where a fault had lost an
-        entry. Such runs come in frames of their own, so that nothing else need wait for a look at them.
+        entry, a job was applied after its first run, or the wheel had leapt. Such runs come in frames of
+        their own, so that nothing else need wait for a look at them.
         """
 
     @property
@@ -39,6 +40,10 @@ class Frames:
     def skipped(self) -> dict[str, int]:
         """Runs not owed any more, by reason: one of ``SKIP_REASONS``."""
 
+    @property
+    def skipped_span(self) -> tuple[int, int]:
+        """The first and the last of their instants; only where something was skipped."""
+
     def __len__(self) -> int: ...
     def view(self) -> memoryview:
         """All frames back to back, read-only, not copied."""
@@ -46,8 +51,8 @@ class Frames:
     def frame(self, i: int) -> memoryview: ...
     def job_id(self, i: int) -> int: ...
     def scheduled_at(self, i: int) -> int:
-        """Epoch seconds: ``second``, or earlier for a one-shot that was committed after its instant, and
-        for a run that a fault had lost.
+        """Epoch seconds: ``second``, or earlier for a one-shot that was committed after its instant, a
+        first run whose job was applied after it, and a run that a fault had lost or the wheel leapt over.
         """
 
     def run_id(self, i: int) -> str: ...

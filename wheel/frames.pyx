@@ -86,7 +86,7 @@ cdef class Frames:
             raise ValueError(f"first={first}: a reply number is at least 0 and below 2**63")
         self.output.first = first
         self.output.used = self.output.count = self.output.due = 0
-        memset(self.output.skipped, 0, sizeof(self.output.skipped))
+        memset(&self.output.skipped, 0, sizeof(Skips))
         self.output.second = self.output.template.instant = INT64_MIN
         self.output.due_since = INT64_MAX
 
@@ -112,7 +112,11 @@ cdef class Frames:
 
     @property
     def skipped(self) -> dict[str, int]:
-        return {SKIP_REASONS[i]: self.output.skipped[i] for i in range(SKIPS)}
+        return {SKIP_REASONS[i]: self.output.skipped.by_reason[i] for i in range(SKIPS)}
+
+    @property
+    def skipped_span(self) -> tuple[int, int]:
+        return self.output.skipped.first, self.output.skipped.last
 
     def __len__(self) -> int:
         return self.output.count

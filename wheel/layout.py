@@ -9,6 +9,7 @@ run_at           instant of a one-shot, else ``NEVER``
 starts_at        window, inclusive; ``MIN`` when open
 ends_at          window, exclusive; ``NEVER`` when open
 boost_until      exclusive; ``MIN`` without a boost
+changed_at       of an insert, in whole seconds: the first run soon counts from it; 0 for none
 every_s          interval in seconds, 0 for the other kinds
 phase_s          override of the hashed phase, -1 for none
 jitter_s         spread of a cron job in seconds, -1 for the expression's own
@@ -61,6 +62,7 @@ DEFINITION = np.dtype(
         ("starts_at", "<i8"),
         ("ends_at", "<i8"),
         ("boost_until", "<i8"),
+        ("changed_at", "<i8"),
         ("every_s", "<i4"),
         ("phase_s", "<i4"),
         ("jitter_s", "<i4"),

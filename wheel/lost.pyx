@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t
 
-from mainspring.wheel.arrears cimport arrears_add
+from mainspring.wheel.arrears cimport arrears_add, arrears_skip
 from mainspring.wheel.catch_up cimport OWED, skip_reason
 from mainspring.wheel.records cimport Record
 from mainspring.wheel.shard cimport NEVER, Shard, due_of, owed_after
@@ -39,8 +39,8 @@ cdef void lost_note(
         following = owed_after(shard, record, instant)
         reason = skip_reason(shard, record, instant, following, now, window)
         if reason == OWED:
-            arrears_add(&shard.arrears, record.id, instant, following)
+            arrears_add(&shard.arrears, record.id, instant, instant, following)
         else:
-            shard.arrears.skipped[reason] += 1
+            arrears_skip(&shard.arrears, reason, 1, instant, instant)
         shard.in_arrears = True
         instant = following

@@ -38,7 +38,8 @@ where (xid >= '{first_new}' and xid < '{end}' or xid = any('{{{were_open}}}'))
 order by seq
 
 -- name: undo
-select 0::bigint as seq, case when op = 'insert' then 'delete' else 'load' end as op, changed_at, job_id,
+select 0::bigint as seq, case when op = 'insert' then 'delete' else 'load' end as op,
+       to_timestamp(0) as changed_at, job_id,
        (before).key, (before).every_s, (before).cron, (before).run_at, (before).tz, (before).phase_s,
        (before).jitter_s, (before).starts_at, (before).ends_at, (before).boost_every_s, (before).boost_until,
        (before).catch_up, (before).first_run_soon, (before).enabled, (before).route, (before).payload
@@ -50,6 +51,26 @@ from (
       and op in ('insert', 'update', 'delete')
     order by job_id, seq
 ) as first_change
+
+-- name: newcomers
+-- Of the jobs that came within the span and ask for a first run soon: their insert, and all that followed it.
+with span as materialized (
+    select seq, op, changed_at, job_id, after
+    from mainspring.job_changes
+    where (xid >= '{first_new}' and xid < '{end}' or xid = any('{{{were_open}}}'))
+      and pg_visible_in_snapshot(xid, '{upto}')
+      and op in ('insert', 'update', 'delete')
+)
+select 0::bigint as seq, case when op = 'delete' then op else 'load' end as op,
+       case when op = 'insert' then changed_at else to_timestamp(0) end as changed_at, job_id,
+       (after).key, (after).every_s, (after).cron, (after).run_at, (after).tz, (after).phase_s,
+       (after).jitter_s, (after).starts_at, (after).ends_at, (after).boost_every_s, (after).boost_until,
+       (after).catch_up, (after).first_run_soon, (after).enabled, (after).route, (after).payload
+from span join (
+    select job_id, max(seq) as since from span where op = 'insert' and (after).first_run_soon group by job_id
+) as inserted using (job_id)
+where seq >= since
+order by seq
 
 -- name: lock_schema
 select pg_advisory_xact_lock(7307226101126115)

@@ -21,11 +21,14 @@ _TIMEOUT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One instance. reach_s: the age of the oldest run its stream may hold, which `verify` can ask about."""
+    """One instance. needs: the oldest cursor that its next node reads on from. reach_s: the age of the oldest
+    run its stream may hold, which `verify` can ask about.
+    """
 
     instance: str
     watermark: int
     cursor: Cursor
+    needs: Cursor
     reach_s: float
 
 
@@ -55,7 +58,7 @@ async def _reader(jetstream: JetStreamContext, bucket: str, now: float) -> Reade
         return None
     point = RecoveryPoint.decode(entry.value or b"")
     reach_s = await _reach_s(jetstream, bucket.upper(), now)
-    return Reader(bucket, point.watermark, point.cursor, reach_s)
+    return Reader(bucket, point.watermark, point.cursor, point.earlier or point.cursor, reach_s)
 
 
 async def _reach_s(jetstream: JetStreamContext, stream: str, now: float) -> float:

@@ -161,7 +161,7 @@ async def _prune(target: Target, keep_s: float) -> tuple[int, list[Reader]]:
         with _pruning_progress() as tell:
             removed = await prune(
                 settings.postgres_dsn,
-                [reader.cursor for reader in readers],
+                [reader.needs for reader in readers],
                 keep_s=max([keep_s, *(reader.reach_s for reader in readers)]) + _CLOCKS_DIFFER_S,
                 tell=tell,
                 ssl_context=postgres_tls(settings),

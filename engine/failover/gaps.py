@@ -1,15 +1,15 @@
 """Gap records: which stretches of late seconds left runs out, and how many by which reason.
 
-A stretch goes from the first late second in which catch-up skipped something to the last, and ends with the
-first second that is drained in time. While it is open it is a part of the recovery point, so that the two are
-of one moment: a node that goes on from there neither loses what was skipped before nor counts it twice. Once
+A stretch goes from the first instant of a run that catch-up skipped to the last, and ends with the first
+second that is drained in time. While it is open it is a part of the recovery point, so that the two are of
+one moment: a node that goes on from there neither loses what was skipped before nor counts it twice. Once
 it is over it is written under a key of its own, before the recovery point drops it; to write it again changes
 nothing.
 """
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 KEY = "gaps."
@@ -40,13 +40,33 @@ class Gap:
         }
         return cls(int(fields["from"]), int(fields["to"]), skipped)
 
-    def with_second(self, second: int, skipped: Mapping[str, int]) -> "Gap":
-        """The stretch up to `second`, in which so many more were skipped."""
+    def with_skipped(self, more: "Skipped") -> "Gap":
+        """The stretch with these."""
         total = dict(self.skipped)
-        for reason, count in skipped.items():
+        for reason, count in more.runs.items():
             before = total.get(reason, 0)
             total[reason] = NOT_COUNTED if before is NOT_COUNTED else before + count
-        return Gap(self.first, second, total)
+        return Gap(min(self.first, more.first), max(self.last, more.last), total)
+
+
+@dataclass(slots=True)
+class Skipped:
+    """Runs left out, by reason, and from when to when they were due; falsy while there are none."""
+
+    runs: Counter[str] = field(default_factory=Counter)
+    first: int = 0
+    last: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.runs)
+
+    def add(self, runs: Mapping[str, int], span: tuple[int, int]) -> None:
+        """So many more, due in that span."""
+        if not (more := +Counter(runs)):
+            return
+        first, last = span
+        self.first, self.last = (min(self.first, first), max(self.last, last)) if self.runs else span
+        self.runs += more
 
 
 class Gaps:
@@ -59,10 +79,10 @@ class Gaps:
     def __repr__(self) -> str:
         return f"Gaps(open={self.open}, over={self.over})"
 
-    def settled(self, second: int, skipped: Counter[str], *, in_time: bool) -> None:
-        """The watermark has come to `second`; call for each, in order."""
-        if skipped := +skipped:
-            self.open = (self.open or Gap(second, second, {})).with_second(second, skipped)
+    def settled(self, skipped: Skipped, *, in_time: bool) -> None:
+        """The watermark has come to one more second; call for each, in order."""
+        if skipped:
+            self.open = (self.open or Gap(skipped.first, skipped.last, {})).with_skipped(skipped)
         if in_time and self.open is not None:
             self.over.append(self.open)
             self.open = None

@@ -1,8 +1,9 @@
 """The recovery point: what a replacement needs to go on where this node stopped.
 
-One value in the KV bucket, (watermark, cursor, gap): every second up to the watermark is settled, `cursor` is
-what of the change log was applied when that second was drained, and `gap` the stretch of skipped runs that
-was open then (gaps.py).
+One value in the KV bucket, (watermark, cursor, earlier, gap): every second up to the watermark is settled,
+`cursor` is what of the change log was applied when that second was drained, and `gap` the stretch of skipped
+runs that was open then (gaps.py). `earlier` is such a cursor of some seconds before: who came since then may
+still wait for a first run soon.
 """
 
 import asyncio
@@ -36,11 +37,14 @@ class RecoveryPoint:
     watermark: int
     cursor: Cursor
     gap: Gap | None = None
+    earlier: Cursor | None = None
 
     def encode(self) -> bytes:
         """JSON, so that a person can read it in the bucket."""
         gap = {} if self.gap is None else {"gap": self.gap.to_dict()}
-        return json.dumps({"watermark": self.watermark, "cursor": self.cursor.to_dict()} | gap).encode()
+        earlier = {} if self.earlier is None else {"earlier": self.earlier.to_dict()}
+        point = {"watermark": self.watermark, "cursor": self.cursor.to_dict()}
+        return json.dumps(point | earlier | gap).encode()
 
     @classmethod
     def decode(cls, value: bytes) -> "RecoveryPoint":
@@ -48,7 +52,8 @@ class RecoveryPoint:
         try:
             fields = json.loads(value)
             gap = Gap.from_dict(fields["gap"]) if "gap" in fields else None
-            return cls(int(fields["watermark"]), Cursor.from_dict(fields["cursor"]), gap)
+            earlier = Cursor.from_dict(fields["earlier"]) if "earlier" in fields else None
+            return cls(int(fields["watermark"]), Cursor.from_dict(fields["cursor"]), gap, earlier)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise RecoveryPointDamaged(
                 f"the recovery point {value[:120]!r} is not readable ({error!r}). Mend: delete the key "
@@ -82,7 +87,8 @@ class RecoveryWriter:
         """Write if it moved; False when the broker did not take it, which is tried again next time."""
         settlement = self._settlement
         gaps = settlement.gaps
-        point, over = RecoveryPoint(settlement.watermark, settlement.mark, gaps.open), list(gaps.over)
+        point = RecoveryPoint(settlement.watermark, settlement.mark, gaps.open, settlement.earlier)
+        over = list(gaps.over)
         # Below what another node has settled its recovery point is the better one.
         if point == self._written or point.watermark < settlement.elsewhere or not self._active():
             return True

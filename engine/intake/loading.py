@@ -3,7 +3,8 @@
 A replacement has to owe what the old node owed. So the table is loaded as it is, its rows staged as they come
 and the wheel built once from all of them; what the log holds since the recovery point's cursor is undone, the
 jobs arm at the first instant after the watermark, and the same changes then wait in the queue, to be applied
-as their seconds come.
+as their seconds come. Who came shortly before that cursor may still wait for its first run soon: the log
+tells.
 """
 
 import logging
@@ -21,6 +22,7 @@ from mainspring.changelog_tailer import (
     changes_between,
     expected_jobs,
     load,
+    newcomers_between,
     undo_since,
 )
 from mainspring.engine.intake.judge import Batch, Judge
@@ -37,7 +39,10 @@ _FINISHING_THREADS = 2
 
 @dataclass(slots=True)
 class Loaded:
-    """A wheel that stands at `cursor`, the changes that bring it to `tail_from`, and where to tail on."""
+    """A wheel that stands at `cursor`, the changes that bring it to `tail_from`, and where to tail on.
+
+    earlier: a cursor before which nobody came who still waits for a first run soon.
+    """
 
     wheel: Wheel
     quarantine: Quarantine
@@ -45,6 +50,7 @@ class Loaded:
     decoder: Decoder
     cursor: Cursor
     tail_from: Cursor
+    earlier: Cursor
     owed_changes: list[Batch] = field(default_factory=list)
 
 
@@ -59,16 +65,17 @@ class Loader:
         self._judge = Judge(wheel, self._quarantine)
         self._decoder = Decoder()
 
-    async def load(self, since: Cursor | None) -> Loaded:
-        """Load the table; where `since` still means something, as it was then.
+    async def load(self, since: Cursor | None, earlier: Cursor | None = None) -> Loaded:
+        """Load the table; where `since` still means something, as it was then, with the first runs soon that
+        were pending of jobs that came after `earlier`.
 
         Raises what `mainspring.changelog_tailer.LOST` names, and `ChangeLogError`.
         """
         upto = await self._load_table()
-        loaded = Loaded(self._wheel, self._quarantine, self._judge, self._decoder, upto, upto)
+        loaded = Loaded(self._wheel, self._quarantine, self._judge, self._decoder, upto, upto, upto)
         log.info("loaded %d jobs", len(self._wheel))
         if since is not None:
-            await self._go_back(loaded, since)
+            await self._go_back(loaded, since, earlier or since)
         return loaded
 
     async def _load_table(self) -> Cursor:
@@ -93,16 +100,26 @@ class Loader:
 
         return stage_beside
 
-    async def _go_back(self, loaded: Loaded, since: Cursor) -> None:
+    async def _go_back(self, loaded: Loaded, since: Cursor, earlier: Cursor) -> None:
         try:
             await undo_since(self._connection, since, loaded.tail_from, self._apply, self._decoder)
         except CursorVoid as void:
             log.warning("what changed since the recovery point cannot be told: %s", void)
             return
+        loaded.earlier = await self._await_first_runs(earlier, since)
         await changes_between(
             self._connection, since, loaded.tail_from, self._keep(loaded.owed_changes), self._decoder
         )
         loaded.cursor = since
+
+    async def _await_first_runs(self, earlier: Cursor, since: Cursor) -> Cursor:
+        """Give newcomers the first run soon that they wait for; gives what then stands for `earlier`."""
+        try:
+            await newcomers_between(self._connection, earlier, since, self._apply, self._decoder)
+        except CursorVoid as void:
+            log.warning("which new jobs wait for a first run soon cannot be told: %s", void)
+            return since
+        return earlier
 
     def _keep(self, changes: list[Batch]) -> Callable[[Rows], Awaitable[None]]:
         async def keep(rows: Rows) -> None:

@@ -26,6 +26,9 @@ cdef int64_t NEVER = INT64_MAX
 cdef int CATCH_UP_MAX = 2
 cdef int NO_KIND = 0
 
+cdef enum:
+    MICROSECONDS = 1000000
+
 assert ROW.itemsize == sizeof(Row), "layout.ROW and the C struct Row differ"
 assert DEFINITION.itemsize == sizeof(Definition_t), "layout.DEFINITION and the C struct Definition_t differ"
 
@@ -82,6 +85,7 @@ cdef inline void copy_fields(const Row* row, Definition_t* to) noexcept nogil:
     to.run_at, to.starts_at, to.ends_at, to.boost_until = row.run_at, row.starts_at, row.ends_at, row.boost_until
     to.every_s, to.phase_s, to.jitter_s = row.every_s, row.phase_s, row.jitter_s
     to.boost_every_s = row.boost_every_s
+    to.changed_at = row.changed_at // MICROSECONDS
     to.key_at, to.key_len, to.data_at, to.data_len = row.key_at, row.key_len, row.data_at, row.data_len
     to.enabled, to.first_run_soon, to.catch_up = row.enabled, row.first_run_soon, row.catch_up
 

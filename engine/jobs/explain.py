@@ -99,14 +99,14 @@ def _walk(plan: Plan, after: int, last: int, count: int | None) -> Iterator[int]
 
 
 def first_run(job: Definition, age_s: float) -> str | None:
-    """What is known of a run soon after the insert, which stands in no table, `age_s` seconds after it."""
+    """When the run soon after the insert comes, which is `age_s` seconds ago."""
     if not (job.first_run_soon and job.enabled and job.run_at is None and 0 <= age_s < _FIRST_RUN_TOLD_S):
         return None
     assert job.id is not None
     within_s = 5 if job.every_s is None else max(1, min(5, job.every_s // 2))
     return (
-        f"once beside the schedule, {1 + phase_of(job.id, within_s)} s after the engine has taken it in; "
-        "when that is stands in no table"
+        f"once beside the schedule, {1 + phase_of(job.id, within_s)} s after the second in which it was "
+        "inserted (changed_at in the change log)"
     )
 
 

@@ -32,7 +32,7 @@ class Owed:
     def __init__(self, history: History, settled: int = EVER) -> None:
         self.history = history
         self._grids, self._crons = Grids(history), Crons(history)
-        self._once, self._soon = Once(history, settled), Soon(history)
+        self._once, self._soon = Once(history, settled), Soon(history, settled)
         self._begin = history.first_version()
         self.jobs = max(1, len(history.ids))
 
@@ -43,8 +43,8 @@ class Owed:
         certain = self._in_effect(regular)
         open_ = regular.where(~certain)
         agreed = self._agreed(open_, first)
-        sure = Runs.joined([regular.where(certain), open_.where(agreed), once.sure])
-        maybe = Runs.joined([open_.where(~agreed), once.maybe, soon])
+        sure = Runs.joined([regular.where(certain), open_.where(agreed), once.sure, soon.sure])
+        maybe = Runs.joined([open_.where(~agreed), once.maybe, soon.maybe])
         must, may = np.unique(self._keys(sure, first)), np.unique(self._keys(maybe, first))
         return Step(first, stop, must, np.setdiff1d(may, must, assume_unique=True))
 

@@ -18,6 +18,7 @@ from mainspring.changelog_tailer import (
     connect,
     cursor_now,
     load,
+    newcomers_between,
     schema,
     undo_since,
 )
@@ -192,6 +193,40 @@ async def test_undo_followed_by_the_changes_is_the_table_again(
     await undo_since(connection, since, upto, replay.sink, Decoder())
     await changes_between(connection, since, upto, replay.sink, Decoder())
     assert replay.jobs == table
+
+
+async def test_newcomers_are_dated_by_their_insert_and_carry_what_followed(
+    connection: asyncpg.Connection, writer: asyncpg.Connection
+) -> None:
+    soon = "insert into mainspring.jobs (id, every_s, first_run_soon) values "
+    await writer.execute(f"{soon} (1, 60, true)")
+    since = await cursor_now(connection)
+    await writer.execute(f"{soon} (2, 60, true), (3, 60, false), (4, 60, true), (5, 60, true)")
+    await writer.execute("update mainspring.jobs set every_s = 7 where id in (1, 2, 3)")
+    await writer.execute("delete from mainspring.jobs where id in (4, 5)")
+    await writer.execute(f"{soon} (5, 61, true)")
+    upto = await cursor_now(connection)
+    await writer.execute(f"{soon} (6, 60, true)")
+    found = []
+
+    async def keep(rows: Rows) -> None:
+        found.extend(rows.rows[["job_id", "op", "every_s", "changed_at"]].tolist())
+        assert not rows.rows["seq"].any()
+
+    await newcomers_between(connection, since, upto, keep, Decoder())
+    inserted = dict(
+        await writer.fetch(
+            "select job_id, (extract(epoch from max(changed_at)) * 1000000)::bigint "
+            "from mainspring.job_changes where op = 'insert' group by job_id"
+        )
+    )
+    assert found == [
+        (2, OP_LOAD, 60, inserted[2]),
+        (4, OP_LOAD, 60, inserted[4]),
+        (2, OP_LOAD, 7, 0),
+        (4, OP_DELETE, 0, 0),
+        (5, OP_LOAD, 61, inserted[5]),
+    ]
 
 
 @pytest.mark.parametrize("field", ["system_identifier", "timeline", "database", "log_table"])

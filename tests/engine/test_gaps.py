@@ -13,7 +13,7 @@ from mainspring.changelog_tailer import Cursor
 from mainspring.engine.broker.bucket import Bucket
 from mainspring.engine.broker.connections import Broker
 from mainspring.engine.config import load_settings
-from mainspring.engine.failover.gaps import NOT_COUNTED, Gap, Gaps, key_of
+from mainspring.engine.failover.gaps import NOT_COUNTED, Gap, Gaps, Skipped, key_of
 from mainspring.engine.failover.recovery import KEY, RecoveryPoint, RecoveryWriter, read_recovery_point
 from mainspring.engine.publishing.settlement import Settlement
 
@@ -25,8 +25,14 @@ def drain(settlement: Settlement[Cursor], skipped: dict[str, int], *, in_time: b
     """One second more, without runs."""
     second = settlement.watermark + 1
     settlement.begin(second, CURSOR)
-    settlement.skip(second, skipped)
+    settlement.skip(second, skipped, (second, second))
     settlement.drained(second, in_time=in_time)
+
+
+def skipped_in(second: int, count: int) -> Skipped:
+    skipped = Skipped()
+    skipped.add({"none": count}, (second, second))
+    return skipped
 
 
 def test_a_stretch_goes_from_the_first_second_that_skipped_to_the_last() -> None:
@@ -49,14 +55,26 @@ def test_two_stalls_leave_two_records() -> None:
 
 
 def test_what_was_not_counted_stays_so() -> None:
-    assert Gap(1, 2, {"window": NOT_COUNTED}).with_second(3, {"window": 5}).skipped == {"window": None}
+    more = Skipped(Counter(window=5), 3, 3)
+    assert Gap(1, 2, {"window": NOT_COUNTED}).with_skipped(more) == Gap(1, 3, {"window": None})
+
+
+def test_what_a_leap_has_skipped_lies_where_it_was_due() -> None:
+    settlement = Settlement(100, CURSOR)
+    settlement.leapt(101, 900)
+    settlement.begin(901, CURSOR)
+    settlement.skip(901, {"window": 7, "none": 0}, (150, 890))
+    settlement.skip(901, {"window": 0, "none": 2}, (901, 901))
+    settlement.skip(901, {"window": 0}, (0, 0))
+    settlement.drained(901, in_time=False)
+    assert settlement.gaps.open == Gap(150, 901, {"window": 7, "none": 2})
 
 
 def test_a_second_that_waits_for_an_acknowledgement_keeps_its_skips_out_of_the_gap() -> None:
     settlement = Settlement(100, CURSOR)
     settlement.begin(101, CURSOR)
     settlement.owe(101, 1)
-    settlement.skip(101, {"none": 7})
+    settlement.skip(101, {"none": 7}, (101, 101))
     settlement.drained(101, in_time=False)
     assert settlement.gaps.open is None
     settlement.settle(101)
@@ -83,12 +101,12 @@ def test_a_crash_at_any_second_loses_no_skip_and_counts_none_twice(
     gaps = Gaps()
     point: tuple[int, Gap | None] = (0, None)
     for second, (skipped, in_time) in enumerate(seconds, start=1):
-        gaps.settled(second, Counter(none=skipped), in_time=in_time)
+        gaps.settled(skipped_in(second, skipped), in_time=in_time)
         if second in crashes:  # after the records were written, and before the recovery point is
             bucket.update({gap.first: gap for gap in gaps.over})
             gaps = Gaps(point[1])
             for again in range(point[0] + 1, second + 1):
-                gaps.settled(again, Counter(none=seconds[again - 1][0]), in_time=seconds[again - 1][1])
+                gaps.settled(skipped_in(again, seconds[again - 1][0]), in_time=seconds[again - 1][1])
         bucket.update({gap.first: gap for gap in gaps.over})
         gaps.over.clear()
         point = (second, gaps.open) if second % 3 else point
@@ -111,11 +129,11 @@ async def test_a_record_is_written_before_the_recovery_point_drops_it(bucket: Bu
     drain(settlement, {"none": 3})
     assert await writer.run_once()
     open_one = Gap(101, 101, {"none": 3})
-    assert await read_recovery_point(bucket) == RecoveryPoint(101, CURSOR, open_one)
+    assert await read_recovery_point(bucket) == RecoveryPoint(101, CURSOR, open_one, CURSOR)
     assert await bucket.get(key_of(open_one)) is None
     drain(settlement, {}, in_time=True)
     assert await writer.run_once()
-    assert await read_recovery_point(bucket) == RecoveryPoint(102, CURSOR)
+    assert await read_recovery_point(bucket) == RecoveryPoint(102, CURSOR, earlier=CURSOR)
     record = await bucket.get("gaps.101")
     assert record is not None
     assert json.loads(record) == {"from": 101, "to": 101, "skipped": {"none": 3}}
@@ -133,4 +151,4 @@ async def test_a_standby_writes_nothing_and_no_watermark_below_the_other_nodes_i
     for _ in range(5):
         drain(settlement, {})
     assert await RecoveryWriter(bucket, settlement).run_once()
-    assert await read_recovery_point(bucket) == RecoveryPoint(105, CURSOR)
+    assert await read_recovery_point(bucket) == RecoveryPoint(105, CURSOR, earlier=CURSOR)

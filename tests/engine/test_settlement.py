@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.engine.publishing.settlement import Settlement
+from mainspring.engine.publishing.settlement import EARLIER_S, Settlement
 
 
 def test_a_drained_second_without_runs_is_settled_at_once() -> None:
@@ -84,3 +84,38 @@ def test_a_second_that_is_not_open_cannot_be_settled(second: int) -> None:
     settlement.begin(101, "b")
     with pytest.raises(ValueError, match="is not open"):
         settlement.settle(second)
+
+
+def test_after_a_leap_the_second_that_follows_stands_for_all_that_were_leapt_over() -> None:
+    settlement = Settlement(100, "a")
+    settlement.begin(101, "b")
+    settlement.leapt(102, 899)
+    with pytest.raises(ValueError, match="does not follow 101"):
+        settlement.begin(899, "c")
+    settlement.begin(900, "c")
+    settlement.owe(900, 1)
+    settlement.drained(900)
+    settlement.begin(901, "d")
+    settlement.drained(901)
+    settlement.drained(101)
+    assert settlement.watermark == 101
+    settlement.settle(900)
+    assert (settlement.watermark, settlement.mark) == (901, "d")
+
+
+@given(spans=st.lists(st.integers(1, 40), min_size=1, max_size=30), recovered=st.booleans())
+def test_the_earlier_mark_is_that_of_some_seconds_before_or_an_older_one(
+    spans: list[int], recovered: bool
+) -> None:
+    """A mark is the second itself here; after a restart the one before stands for what is not known."""
+    settlement = Settlement(100, 100, earlier=95 if recovered else None)
+    marks = {100: 100}
+    for span in spans:
+        first = settlement.watermark + 1
+        if span > 1:
+            settlement.leapt(first, first + span - 2)
+        settlement.begin(first + span - 1, first + span - 1)
+        settlement.drained(first + span - 1)
+        marks |= dict.fromkeys(range(first, first + span), first + span - 1)
+        back = settlement.watermark - EARLIER_S
+        assert settlement.earlier == marks.get(back, 95 if recovered else 100)

@@ -20,6 +20,7 @@ FIELDS: dict[str, list[int]] = {
     "starts_at": [-(2**63), 5],
     "ends_at": [NEVER, 5],
     "boost_until": [-(2**63), 5],
+    "changed_at": [0, 1_764_500_000_000_000, 1_764_500_000_999_999],
     "every_s": [0, 1, -5, 2**31 - 1],
     "phase_s": [-1, 0, 9],
     "jitter_s": [-1, 0, 9],
@@ -35,7 +36,7 @@ FIELDS: dict[str, list[int]] = {
     "first_run_soon": [0, 1],
     "catch_up": [0, 1, 2, 3, 255],
 }
-SAME = set(FIELDS) - {"job_id", "route", "cron", "op"}
+SAME = set(FIELDS) - {"job_id", "route", "cron", "op", "changed_at"}
 
 
 def number(numbers: NDArray[np.int64], code: int) -> int:
@@ -87,6 +88,7 @@ def test_every_row_is_judged_by_its_own_fields_alone(odd: list[dict[str, int]]) 
         row, definition = plain | changes, definitions[position]
         assert verdicts[position] == verdict(row)
         assert definition["id"] == row["job_id"]
+        assert definition["changed_at"] == row["changed_at"] // 1_000_000
         assert definition["op"] == (GONE if verdict(row) == BAD else OPS[row["op"]])
         assert definition["kind"] == kind_of(row)
         assert definition["route"] == max(0, number(ROUTES, row["route"]))

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -279,14 +280,24 @@ def test_an_edit_of_what_has_run_does_not_run_it_again() -> None:
     assert runs(owed, NOW, NOW + 100) == ([NOW + 5], [])
 
 
-def test_a_first_run_soon_may_lie_where_the_engine_may_have_applied_the_insert() -> None:
-    soon = {"job_id": 1, "every_s": 5000, "phase_s": 0, "first_run_soon": 1}
-    must, may = runs(
-        changed({"job_id": 1, "op": OP_DELETE}, change(OP_INSERT, NOW + 20, **soon)), NOW, NOW + 90
-    )
-    lag = job_hash(1) % 5
-    assert must == []
-    assert may == list(range(NOW + 20 + lag, NOW + 20 + SLACK_S + lag + 2))
+SOON = {"job_id": 1, "every_s": 5000, "phase_s": 0, "first_run_soon": 1}
+SOON_AT = NOW + 20 + 1 + job_hash(1) % 5
+
+
+def test_a_first_run_soon_is_owed_at_the_instant_that_follows_from_the_insert() -> None:
+    owed = changed({"job_id": 1, "op": OP_DELETE}, change(OP_INSERT, NOW + 20.7, **SOON))
+    assert runs(owed, NOW, NOW + 90) == ([SOON_AT], [])
+
+
+@pytest.mark.parametrize("gone_s", [0.1, 1.0, 4.0])
+def test_a_first_run_soon_may_be_missing_where_the_job_was_deleted_before_it(gone_s: float) -> None:
+    changes = change(OP_INSERT, NOW + 20.7, **SOON), change(OP_DELETE, NOW + 20.7 + gone_s, job_id=1)
+    assert runs(changed({"job_id": 1, "op": OP_DELETE}, *changes), NOW, NOW + 90) == ([], [SOON_AT])
+
+
+def test_a_first_run_soon_outside_its_window_is_none() -> None:
+    owed = changed({"job_id": 1, "op": OP_DELETE}, change(OP_INSERT, NOW + 20, **SOON, ends_at=SOON_AT))
+    assert runs(owed, NOW, NOW + 90) == ([], [])
 
 
 def test_a_quarantined_job_owes_nothing_and_is_counted() -> None:

@@ -92,9 +92,10 @@ class WheelAgainstTwin(RuleBasedStateMachine):
 
     # ------------------------------------------------------------------------------------ edits
 
-    def apply(self, job: Job, op: int, seq: int) -> None:
-        change = Change(job, op, seq)
-        expected = self.twin.apply(change, self.wheel.begun(shard_of(job.id)))
+    def apply(self, job: Job, op: int, seq: int, later_s: int = 0) -> None:
+        begun = self.wheel.begun(shard_of(job.id))
+        change = Change(job, op, seq, at=begun + later_s if op == OP_INSERT or later_s else None)
+        expected = self.twin.apply(change, begun)
         assert self.wheel.apply(*batch(self.wheel, [change])) == expected
 
     def next_seq(self) -> int:
@@ -113,7 +114,8 @@ class WheelAgainstTwin(RuleBasedStateMachine):
             first_run_soon=data.draw(st.booleans()),
             catch_up=data.draw(st.integers(0, 2)),
         )
-        self.apply(job, op, 0 if op == OP_LOAD else self.next_seq())
+        later_s = data.draw(st.sampled_from((0, 0, 1, 7)))
+        self.apply(job, op, 0 if op == OP_LOAD else self.next_seq(), later_s)
 
     def pick(self, data: st.DataObject) -> Job:
         return self.twin.held[data.draw(st.sampled_from(sorted(self.twin.held)))].job
