@@ -30,6 +30,11 @@ _SKIPPED = {
     "latest": "a newer missed run (catch_up = latest)",
     "none": "catch_up = none",
 }
+# From this many owed seconds on that lie beyond catch-up the wheel leaps: it looks at each job once, which
+# costs as much as to drain some minutes.
+LEAP_LEAST_S = 300
+_LEAP_TRIES = 5
+_LEAP_PAUSE_S = 0.25
 # A step back of the wall clock by this much is told, each time that nothing has happened for so long.
 _STEP_BACK_S = 2
 _QUIET_S = 5
@@ -129,7 +134,7 @@ class Conductor:
         for reason, count in piece.skipped.items():
             self._metrics.skipped.labels(reason).inc(count)
             self._skipped[reason] += count
-        self._settlement.skip(piece.second, piece.skipped)
+        self._settlement.skip(piece.second, piece.skipped, piece.skipped_span)
         if piece.whole:
             self._metrics.tick.observe(piece.took_s)
             self._metrics.tick_lateness.observe(piece.late_s)
@@ -181,7 +186,27 @@ class Conductor:
         await self._apply_ready()
         owed_until = self._changes.owed_until
         last = self._fresh_until if owed_until is None else min(self._fresh_until, owed_until)
-        self._ticker.permit(max(second, last))
+        await self._leap(second, last)
+        self._ticker.permit(max(self._wheel.now + 1, last))
+
+    async def _leap(self, second: int, last: int) -> None:
+        """Pass over the seconds from this one on that lie beyond catch-up, if they are many.
+
+        What they owe comes with the one after them, so that one has to be among those that may be drained.
+        """
+        now = int(self._clock.now())
+        to = min(last - 1, self._ticker.gate - 1, self._wheel.farthest_leap(now))
+        if to - second >= LEAP_LEAST_S and await self._leapt(to, now):
+            log.warning("%d seconds lie beyond catch-up: their runs are counted", to - second + 1)
+            self._settlement.leapt(second, to)
+
+    async def _leapt(self, to: int, now: int) -> bool:
+        for _ in range(_LEAP_TRIES - 1):
+            try:
+                return await asyncio.to_thread(self._ticker.leap, to, now)
+            except MemoryError:
+                await asyncio.sleep(_LEAP_PAUSE_S)
+        return await asyncio.to_thread(self._ticker.leap, to, now)
 
     async def _refresh(self, second: int) -> None:
         """Once a stall: what changed during it must be known before its seconds are drained."""

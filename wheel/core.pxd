@@ -56,6 +56,7 @@ ctypedef struct Core:
     Claims claims
     int64_t opened
     int64_t now             # newest second drained by every shard
+    bint leaping            # some shards are ahead of `now`: leap.pxd
     int64_t window
 
 

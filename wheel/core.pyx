@@ -130,7 +130,7 @@ cdef bint give_back(Core* core, int64_t second, uint32_t shard, int code) noexce
 cdef bint may_drain(Core* core, int64_t second) noexcept nogil:
     cdef bint right
     pthread_mutex_lock(&core.claims.lock)
-    right = second == core.now + 1 or core.opened < second == core.now
+    right = not core.leaping and (second == core.now + 1 or core.opened < second == core.now)
     pthread_mutex_unlock(&core.claims.lock)
     return right
 

@@ -27,4 +27,5 @@ cdef void far_close(Far* far) noexcept nogil
 cdef int far_reserve(Far* far, uint32_t more) noexcept nogil
 cdef uint32_t* far_find(Far* far, uint32_t hour) noexcept nogil
 cdef uint32_t* far_head(Far* far, uint32_t hour) noexcept nogil
+cdef void far_empty(Far* far) noexcept nogil
 cdef void far_drop(Far* far, uint32_t hour) noexcept nogil

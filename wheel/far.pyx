@@ -23,6 +23,13 @@ cdef void far_close(Far* far) noexcept nogil:
     memset(far, 0, sizeof(Far))
 
 
+# Drops all hours, and keeps their room.
+cdef void far_empty(Far* far) noexcept nogil:
+    if far.size:
+        memset(far.hours, 0, far.size * sizeof(FarHour))
+    far.used = 0
+
+
 cdef int resize(Far* far, uint32_t size) noexcept nogil:
     cdef Far wider
     cdef uint32_t i

@@ -55,5 +55,8 @@ cdef int64_t cron_spread_next(
     CronGroup* group, uint64_t outcome, uint64_t hash, int64_t window, int64_t after,
 ) noexcept nogil
 
+# Where a base instant's run of the job lies; `following` is the base instant after it.
+cdef int64_t spread_base(const Schedule_t* schedule, int64_t base, int64_t following) noexcept nogil
+
 # Smallest instant of the job > after: grid or cron, spread, boost and window applied. NEVER when none.
 cdef int64_t schedule_next(const Schedule_t* schedule, int64_t after) noexcept nogil

@@ -56,6 +56,11 @@ cdef int64_t cron_spread_next(
     return spread(near.first, near.second, hash, window)
 
 
+cdef int64_t spread_base(const Schedule_t* schedule, int64_t base, int64_t following) noexcept nogil:
+    cdef int64_t window = schedule.cron.memo.window_s if schedule.jitter < 0 else schedule.jitter
+    return base if window <= 1 or schedule.hash == 0 else spread(base, following, schedule.hash, window)
+
+
 # Base instants are asked for by people and batches, of ever new expressions: a memo would cost ten evaluations.
 cdef inline int64_t cron_own_next(const Schedule_t* schedule, int64_t after) noexcept nogil:
     cdef CronGroup* group = schedule.cron

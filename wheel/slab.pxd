@@ -33,6 +33,7 @@ ctypedef struct Slab:
 
 cdef void slab_open(Slab* slab, PageSource* source, uint32_t item_bytes) noexcept nogil
 cdef void slab_close(Slab* slab) noexcept nogil          # gives all pages back to the source
+cdef int slab_fit(Slab* slab, uint32_t count) noexcept nogil     # pages for so many items in all
 cdef int slab_add_pages(Slab* slab, uint32_t count) noexcept nogil
 
 
@@ -59,6 +60,12 @@ cdef inline uint32_t slab_take(Slab* slab) noexcept nogil:
     slab.free_head = (<uint32_t*>slab_at(slab, item))[0]
     slab.free_count -= 1
     return item
+
+
+# Takes back all items, and keeps the pages.
+cdef inline void slab_empty(Slab* slab) noexcept nogil:
+    slab.used = slab.free_count = 0
+    slab.free_head = NONE
 
 
 cdef inline void slab_give(Slab* slab, uint32_t item) noexcept nogil:

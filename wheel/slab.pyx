@@ -1,6 +1,6 @@
 """Growth of a slab by whole pages. slab.pxd says what it promises."""
 
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
 from mainspring.wheel.memory cimport (
@@ -37,6 +37,11 @@ cdef int widen_table(Slab* slab, uint32_t pages) noexcept nogil:
         return NO_MEMORY
     slab.pages, slab.page_room = wider, room
     return DONE
+
+
+cdef int slab_fit(Slab* slab, uint32_t count) noexcept nogil:
+    cdef uint32_t pages = <uint32_t>((<uint64_t>count + (1 << slab.shift) - 1) >> slab.shift)
+    return DONE if pages <= slab.page_count else slab_add_pages(slab, pages - slab.page_count)
 
 
 cdef int slab_add_pages(Slab* slab, uint32_t count) noexcept nogil:

@@ -104,6 +104,11 @@ class Ticker:
     def give_back(self, piece: Piece) -> None:
         """Let the piece be filled again. ValueError unless it is the oldest of those taken."""
 
+    def leap(self, second: int, now: int) -> bool:
+        """``Wheel.leap`` while the thread waits for a permit; it goes on with the second after, once that is
+        permitted. False, and nothing is done, while it waits for anything else, works, or has ended.
+        """
+
     def permit(self, second: int) -> None:
         """Let all seconds up to this one be drained, however late they are."""
 

@@ -182,6 +182,15 @@ cdef class Ticker:
         self.ticking.given += 1
         unlock_and_wake(&self.ticking)
 
+    def leap(self, second: int, now: int) -> bool:
+        if self.waits_for != "permit":
+            return False
+        self.wheel.leap(second, now)
+        pthread_mutex_lock(&self.ticking.lock)
+        self.ticking.second = self.wheel.core.now + 1
+        unlock_and_wake(&self.ticking)
+        return True
+
     def permit(self, second: int) -> None:
         cdef int64_t last = second
         pthread_mutex_lock(&self.ticking.lock)

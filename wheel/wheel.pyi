@@ -90,6 +90,20 @@ class Wheel:
         and the call can be repeated.
         """
 
+    def leap(self, second: int, now: int) -> None:
+        """Pass over all seconds up to ``second`` in one step, as if each were drained at the clock ``now``.
+
+        Linear in jobs, whatever lies between. What the seconds would have given comes with the next one
+        drained, before its own runs: the skipped ones in ``Frames.skipped`` and ``Frames.skipped_span``, and
+        those still owed (one of a job with over an hour between runs, a one-shot) under their own instants.
+        ValueError amid a second, and unless ``second`` lies after ``Wheel.now`` and not after
+        ``farthest_leap``.
+        MemoryError: repeat the call; nothing can be drained before it succeeds.
+        """
+
+    def farthest_leap(self, now: int) -> int:
+        """The last second that lies wholly beyond catch-up at the clock ``now``."""
+
     def begun(self, shard: int) -> int:
         """The second the shard is draining or drained last: ``now``, or one later amid a drain."""
 

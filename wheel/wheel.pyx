@@ -11,6 +11,7 @@ from libc.string cimport memcpy, memset
 
 from mainspring.wheel.audit cimport FAULTS_KNOWN
 from mainspring.wheel.batch cimport ACCEPTED, Batch, batch_apply, batch_refusal
+from mainspring.wheel.catch_up cimport MISSED_AFTER_S
 from mainspring.wheel.census cimport census
 from mainspring.wheel.core cimport (
     WRONG_SECOND, Core, add_counts, armed_for, audit_locked, bytes_of, clear_all, core_close, core_open,
@@ -25,6 +26,7 @@ from mainspring.wheel.faults cimport NOT_ARMED
 from mainspring.wheel.frames cimport Frames, RouteText
 from mainspring.wheel.holds cimport holds_count, holds_within
 from mainspring.wheel.lookup cimport Question, look_up
+from mainspring.wheel.leap cimport leap_all
 from mainspring.wheel.load cimport load_add, load_build, load_close, load_open
 from mainspring.wheel.memory cimport DONE, NO_MEMORY, memory_give, memory_take
 from mainspring.wheel.registry cimport Registry, registry_add, registry_close
@@ -292,6 +294,24 @@ cdef class Wheel:
         if code == NO_MEMORY and frames.output.due == due:
             raise out_of_memory(f"to drain second {second}")
         return code == WHOLE
+
+    def leap(self, second: int, now: int) -> None:
+        cdef int64_t last = second
+        cdef int64_t clock = now
+        cdef int code
+        self.require_whole()
+        with nogil:
+            code = leap_all(&self.core, last, clock)
+        if code == WRONG_SECOND:
+            raise ValueError(
+                f"second={second}: leap between two seconds, to one after {self.core.now} and not after "
+                f"{self.farthest_leap(now)}"
+            )
+        if code == NO_MEMORY:
+            raise out_of_memory(f"to leap to second {second}")
+
+    def farthest_leap(self, now: int) -> int:
+        return now - max(self.core.window, <int64_t>MISSED_AFTER_S) - 1
 
     def begun(self, shard: int) -> int:
         return self.core.shards[shard_number(shard)].begun

@@ -14,13 +14,14 @@ from wheel_rows import drain_until
 from mainspring.changelog_tailer import OP_DELETE, OP_INSERT, OP_TRUNCATE, OP_UPDATE, ROW, Cursor, Rows
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.conductor import LATE_S, Conductor
+from mainspring.engine.failover.gaps import Gap
 from mainspring.engine.intake.applier import Applier
 from mainspring.engine.intake.changes import ROWS_MAX, ChangeQueue
 from mainspring.engine.intake.judge import Judge
 from mainspring.engine.intake.quarantine import Quarantine
 from mainspring.engine.metrics import Metrics
 from mainspring.engine.publishing.settlement import Settlement
-from mainspring.wheel import NEVER, Frames, ManualClock, Ticker, Wheel
+from mainspring.wheel import NEVER, Frames, ManualClock, Ticker, Wheel, job_hash
 from mainspring.wheel.memory import fail_allocation_in
 
 START = 1_764_500_000
@@ -369,3 +370,23 @@ async def test_seconds_are_drained_on_time_while_the_loop_is_blocked_and_settled
     stage.conductor.stop()
     await running
     assert stage.read_at == []
+
+
+async def test_a_long_gap_is_leapt_over_between_the_changes_that_fell_into_it(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    await stage.insert(1, 2)
+    await stage.at(START + 1)
+    stage.unread = [row(OP_DELETE, 1, 1, START + 2000.5), row(OP_INSERT, 3, 7, START + 2000.6)]
+    runs = await stage.at(START + 4000)
+    each_seventh = [at for at in range(START + 2001, START + 4001) if at % 7 == job_hash(3) % 7]
+    expected = {(at, 2) for at in range(START + 3910, START + 4001)}
+    expected |= {(at, 3) for at in each_seventh if at >= START + 3910}
+    assert set(runs) == expected
+    skipped = (2000 - 1) + (3909 - 1) + sum(at < START + 3910 for at in each_seventh)
+    assert stage.settlement.gaps.over == [Gap(START + 2, START + 3909, {"window": skipped})]
+    assert stage.settlement.watermark == START + 4000
+    assert [record.args for record in caplog.records if "beyond catch-up" in record.message] == [
+        (1998,),
+        (1909,),
+    ]
