@@ -6,7 +6,7 @@ goes on and the caller can name every bad line.
 
 import csv
 from collections.abc import Callable, Iterator, Mapping
-from typing import BinaryIO, Final, NamedTuple, TypeVar
+from typing import Any, BinaryIO, Final, NamedTuple, TypeVar, overload
 
 from mainspring.engine.jobs.definition import Problem, field_problem
 from mainspring.engine.jobs.errors import JobsError
@@ -71,18 +71,24 @@ def csv_record(number: int, header: Header, row: list[str]) -> Record:
     return Record(number, fields, tuple(problems))
 
 
+@overload
+def read_json_lines(stream: BinaryIO) -> Iterator[Record]: ...
+@overload
+def read_json_lines(stream: BinaryIO, made: Callable[[int, bytes | None], Made | None]) -> Iterator[Made]: ...
 def read_json_lines(
-    stream: BinaryIO, made: Callable[[int, bytes | None], Made | None] = json_record
-) -> Iterator[Made]:
+    stream: BinaryIO, made: Callable[[int, bytes | None], Any] = json_record
+) -> Iterator[Any]:
     """What is ``made`` of each line of a file with one JSON object a line; blank lines are passed over."""
     for number, line in lines(stream):
         if (record := made(number, line)) is not None:
             yield record
 
 
-def read_csv(
-    stream: BinaryIO, made: Callable[[int, Header, list[str]], Made] = csv_record
-) -> Iterator[Made | Record]:
+@overload
+def read_csv(stream: BinaryIO) -> Iterator[Record]: ...
+@overload
+def read_csv(stream: BinaryIO, made: Callable[[int, Header, list[str]], Made]) -> Iterator[Made | Record]: ...
+def read_csv(stream: BinaryIO, made: Callable[[int, Header, list[str]], Any] = csv_record) -> Iterator[Any]:
     """What is ``made`` of each row of a CSV file (RFC 4180, comma, header of column names).
 
     Raises HeaderError where the header is wrong, for then no line can be right.

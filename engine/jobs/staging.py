@@ -16,8 +16,8 @@ NULL: Final = b"\\N"
 _SPECIAL = re.compile(r"[\\\t\n\r]")
 _DEFAULTS: Final = Definition()
 _ESCAPES: Final = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
-_MIDDLE: Final = slice(2, -1)
-_ENABLED: Final = Definition._fields[_MIDDLE].index("enabled")
+_MIDDLE: Final = range(Definition._fields.index("key") + 1, Definition._fields.index("payload"))
+_ENABLED: Final = _MIDDLE.index(Definition._fields.index("enabled"))
 
 
 def staged_row(line: int, definition: Definition, *, says_enabled: bool) -> bytes:
@@ -30,10 +30,8 @@ def staged_row(line: int, definition: Definition, *, says_enabled: bool) -> byte
 def staged_middle(definition: Definition, *, says_enabled: bool) -> bytes:
     """The cells between key and payload."""
     cells = [
-        cell if value is default else _cell(value)
-        for value, default, cell in zip(
-            definition[_MIDDLE], _DEFAULTS[_MIDDLE], _DEFAULT_CELLS[_MIDDLE], strict=True
-        )
+        _DEFAULT_CELLS[place] if definition[place] is _DEFAULTS[place] else _cell(definition[place])
+        for place in _MIDDLE
     ]
     if not says_enabled:
         cells[_ENABLED] = _cell(None)
