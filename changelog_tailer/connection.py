@@ -35,6 +35,14 @@ _POOLER = (
     "would be lost in it; point postgres_dsn at the server itself"
 )
 
+_NOT_READY = (
+    ServerRefused,
+    SchemaMismatch,
+    asyncpg.CannotConnectNowError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.InsufficientPrivilegeError,
+)
+
 # What a lost, frozen, restarting or refusing server can raise; all of it is cured by trying again.
 LOST = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
@@ -90,10 +98,13 @@ def _why_none(servers: list[Server], failed: list[Exception], timeout_s: float) 
 
 
 def costs_little(error: BaseException) -> bool:
-    """Whether the server can be asked again soon: its port was closed, or it said that it is starting."""
-    return isinstance(error, asyncpg.CannotConnectNowError) or (
-        isinstance(error, Unreachable) and error.refused
-    )
+    """Whether the server can be asked again soon: its port was closed, or it said at once that it won't do.
+
+    So it says while it starts, until it is promoted, and until a dump is restored.
+    """
+    if isinstance(error, Unreachable):
+        return error.refused
+    return isinstance(error, _NOT_READY)
 
 
 def _in_words(error: OSError, timeout_s: float) -> str:
@@ -140,6 +151,11 @@ async def _require_readable(connection: asyncpg.Connection) -> None:
         raise SchemaMismatch("the database has no schema mainspring; run `mainspring db init`")
     async with asyncio.timeout(QUERY_TIMEOUT_S):
         require_version(await connection.fetchval(query("schema_version")))
+    if not server["logs_changes"]:
+        raise SchemaMismatch(
+            "mainspring.jobs has no triggers that log its changes; where a dump is being restored they come "
+            "last, otherwise restore the schema mainspring from a database that has them"
+        )
 
 
 def require_server(server: Any) -> None:

@@ -120,7 +120,7 @@ async def lags(dsn: str, cursors: Iterable[Cursor], **options: Any) -> list[Lag]
 async def _lag(connection: asyncpg.Connection, cursor: Cursor, here: Cursor, pruned_before: int) -> Lag:
     if not cursor.same_log(here) or cursor.xmin < pruned_before:
         return Lag(cursor, void=True, elsewhere=not cursor.same_database(here))
-    sql = query("lag").format(first_new=cursor.xmax, were_open=cursor.open_ids)
+    sql = query("lag").format(first_new=cursor.xmax, were_open=cursor.open_ids, own=query("own"))
     async with asyncio.timeout(BATCH_TIMEOUT_S):
         row = await connection.fetchrow(sql)
     return Lag(cursor, row["rows"], row["since"])

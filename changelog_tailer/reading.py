@@ -141,7 +141,7 @@ async def _require_unpruned(connection: asyncpg.Connection, since: Cursor) -> No
 def _span_sql(name: str, since: Cursor, upto: Cursor) -> str:
     """A query with its span in it; a cursor holds nothing but digits, colons and commas."""
     return query(name).format(
-        first_new=since.xmax, were_open=since.open_ids, end=upto.xmax, upto=upto.snapshot
+        first_new=since.xmax, were_open=since.open_ids, end=upto.xmax, upto=upto.snapshot, own=query("own")
     )
 
 

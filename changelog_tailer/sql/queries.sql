@@ -6,7 +6,9 @@ select current_setting('server_version_num')::int as version,
        current_setting('server_encoding') as encoding,
        pg_is_in_recovery() as in_recovery,
        pg_backend_pid() as backend,
-       to_regclass('mainspring.schema_versions') is not null as has_schema
+       to_regclass('mainspring.schema_versions') is not null as has_schema,
+       exists (select from pg_trigger where tgrelid = to_regclass('mainspring.jobs')
+               and tgname = 'log_inserted_jobs') as logs_changes
 
 -- name: identity
 select (select system_identifier from pg_control_system()) as system_identifier,
@@ -27,7 +29,9 @@ select greatest(reltuples, 0)::bigint from pg_class where oid = 'mainspring.jobs
 
 -- name: changes
 -- A transaction that one snapshot does not see and a later one does either was open in the first or is newer
--- than it. So said, the index finds them, however many rows lie behind a transaction that stays open.
+-- than it. So said, the index finds them, however many rows lie behind a transaction that stays open. A row
+-- that an older transaction than its own has written came with a dump of another cluster, and is no news here
+-- when its id comes round: that is not its `own`.
 select seq, op, changed_at, job_id,
        (after).key, (after).every_s, (after).cron, (after).run_at, (after).tz, (after).phase_s,
        (after).jitter_s, (after).starts_at, (after).ends_at, (after).boost_every_s, (after).boost_until,
@@ -35,6 +39,7 @@ select seq, op, changed_at, job_id,
 from mainspring.job_changes
 where (xid >= '{first_new}' and xid < '{end}' or xid = any('{{{were_open}}}'))
   and pg_visible_in_snapshot(xid, '{upto}')
+  and (xmin = xid::xid or {own})
 order by seq
 
 -- name: undo
@@ -48,6 +53,7 @@ from (
     from mainspring.job_changes
     where (xid >= '{first_new}' and xid < '{end}' or xid = any('{{{were_open}}}'))
       and pg_visible_in_snapshot(xid, '{upto}')
+      and (xmin = xid::xid or {own})
       and op in ('insert', 'update', 'delete')
     order by job_id, seq
 ) as first_change
@@ -59,6 +65,7 @@ with span as materialized (
     from mainspring.job_changes
     where (xid >= '{first_new}' and xid < '{end}' or xid = any('{{{were_open}}}'))
       and pg_visible_in_snapshot(xid, '{upto}')
+      and (xmin = xid::xid or {own})
       and op in ('insert', 'update', 'delete')
 )
 select 0::bigint as seq, case when op = 'delete' then op else 'load' end as op,
@@ -71,6 +78,10 @@ from span join (
 ) as inserted using (job_id)
 where seq >= since
 order by seq
+
+-- name: own
+-- Written by a savepoint of it, which is younger. Both are counted modulo 2^32.
+(xmin::text::bigint - (xid::text::bigint & 4294967295)) & 4294967295 < 2147483648
 
 -- name: lock_schema
 select pg_advisory_xact_lock(7307226101126115)
@@ -161,4 +172,4 @@ from (select xid, seq from candidates order by xid desc, seq desc limit 1) as la
 -- How much of the log a reader at this snapshot has not seen.
 select count(*) as rows, min(changed_at) as since
 from mainspring.job_changes
-where xid >= '{first_new}' or xid = any('{{{were_open}}}')
+where (xid >= '{first_new}' or xid = any('{{{were_open}}}')) and (xmin = xid::xid or {own})

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, BinaryIO, Final
+from typing import Annotated, BinaryIO
 
 import typer
 
@@ -15,11 +15,11 @@ from mainspring.engine.cli.failures import FAILED
 from mainspring.engine.cli.file_progress import export_progress, import_progress
 from mainspring.engine.cli.job_connection import job_connection
 from mainspring.engine.cli.options import POSTGRES, JsonOption, Target, run_async, takes_settings
+from mainspring.engine.cli.signals import interrupt_reads
 from mainspring.engine.jobs.exporting import export_jobs, unfit_crons
 from mainspring.engine.jobs.importing import Import, ImportReport
+from mainspring.engine.jobs.plain_rows import csv_row, json_row
 from mainspring.engine.jobs.records import read_csv, read_json_lines
-
-_READERS: Final = {"jsonl": read_json_lines, "csv": read_csv}
 
 
 class Format(StrEnum):
@@ -61,15 +61,16 @@ def import_command(
 
     Columns as in the table mainspring.jobs; times in ISO 8601 with an offset, or in epoch seconds.
     """
-    reader = _READERS[_format_of(file, fmt)]
+    csv = _format_of(file, fmt) == Format.CSV
 
     async def write() -> ImportReport:
+        interrupt_reads()
         with _source(file) as stream, import_progress(stream) as progress:
             async with job_connection(target) as connection:
                 work = Import(
                     connection, skip_bad=skip_bad, dry_run=dry_run, problems_max=errors, progress=progress
                 )
-                return await work.run(reader(stream))
+                return await work.run(read_csv(stream, csv_row) if csv else read_json_lines(stream, json_row))
 
     report: ImportReport = run_async(write())
     _tell_problems(report)

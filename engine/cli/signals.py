@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import threading
 
 
 def stop_on_signals() -> asyncio.Event:
@@ -15,3 +16,9 @@ def stop_on_signals() -> asyncio.Event:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ask, number)
     return stop
+
+
+def interrupt_reads() -> None:
+    """From here on Ctrl-C also ends a read that waits, for a pipe say, which asyncio would let go on."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)

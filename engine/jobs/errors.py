@@ -33,3 +33,15 @@ class TableMoved(JobsError):
 
     def __init__(self) -> None:
         super().__init__("the table changed under the import, nothing was written: import the file again")
+
+
+class SessionLost(JobsError):
+    """Postgres, or what lies between, ended the session of an import."""
+
+    def __init__(self, *, committing: bool) -> None:
+        if committing:
+            super().__init__(
+                "the session was lost amid the commit: `mainspring jobs list` shows what became of it"
+            )
+        else:
+            super().__init__("the session was lost, nothing was written: import the file again")

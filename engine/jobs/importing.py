@@ -13,7 +13,7 @@ from typing import Final
 import asyncpg
 
 from mainspring.engine.jobs.definition import DefinitionError, Problem, read_definition
-from mainspring.engine.jobs.errors import TableMoved
+from mainspring.engine.jobs.errors import SessionLost, TableMoved
 from mainspring.engine.jobs.queries import query
 from mainspring.engine.jobs.records import Record
 from mainspring.engine.jobs.staging import COLUMNS, staged_row
@@ -68,22 +68,30 @@ class Import:
         self._progress = progress or (lambda _report: None)
         self.report = ImportReport(problems_max, skip_bad)
 
-    async def run(self, records: Iterable[Record]) -> ImportReport:
+    async def run(self, records: Iterable[Record | bytes]) -> ImportReport:
         """Stage, judge, write. Nothing is written where a record is bad, unless ``skip_bad``.
 
-        Raises TableMoved where others changed the same jobs meanwhile, and what Postgres raises.
+        ``bytes`` are a staged row, good by itself.
+
+        Raises TableMoved where others changed the same jobs meanwhile, SessionLost, and what Postgres raises.
         """
-        async with self._connection.transaction():
-            await self._stage(records)
-            self._enter("checking")
-            await self._refuse_conflicts()
-            self.report.problems.sort(key=lambda entry: entry[0])
-            if self.report.refused:
-                return self.report
-            await self._count()
-            if not self._dry_run:
-                self._enter("writing")
-                await self._write()
+        try:
+            async with self._connection.transaction():
+                await self._stage(records)
+                self._enter("checking")
+                await self._refuse_conflicts()
+                self.report.problems.sort(key=lambda entry: entry[0])
+                if self.report.refused:
+                    return self.report
+                await self._count()
+                if not self._dry_run:
+                    self._enter("writing")
+                    await self._write()
+                    self._enter("committing")
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            if self._connection.is_closed():
+                raise SessionLost(committing=self.report.phase == "committing") from error
+            raise
         self.report.written = not self._dry_run
         return self.report
 
@@ -91,29 +99,32 @@ class Import:
         self.report.phase = phase
         self._progress(self.report)
 
-    async def _stage(self, records: Iterable[Record]) -> None:
+    async def _stage(self, records: Iterable[Record | bytes]) -> None:
+        await self._connection.execute(query("widen_memory"))
         await self._connection.execute(query("create_stage"))
         await self._connection.copy_to_table(
             "job_import", schema_name="pg_temp", columns=COLUMNS, format="text", source=self._chunks(records)
         )
         await self._connection.execute(query("analyze_stage"))
 
-    async def _chunks(self, records: Iterable[Record]) -> AsyncIterator[bytes]:
-        rows: list[str] = []
+    async def _chunks(self, records: Iterable[Record | bytes]) -> AsyncIterator[bytes]:
+        rows: list[bytes] = []
         for record in records:
             self.report.read += 1
-            row = self._row(record)
+            row = record if isinstance(record, bytes) else self._row(record)
             if row is not None:
                 rows.append(row)
             if self.report.read % _CHUNK_ROWS == 0:
                 self._progress(self.report)
-                yield "".join(rows).encode()
+                yield b"".join(rows)
                 rows.clear()
                 # The driver only waits when its buffer is full: without this a Ctrl-C would never be heard.
                 await asyncio.sleep(0)
-        yield "".join(rows).encode()
+                if self._connection.is_closed():
+                    raise SessionLost(committing=False)
+        yield b"".join(rows)
 
-    def _row(self, record: Record) -> str | None:
+    def _row(self, record: Record) -> bytes | None:
         line, fields, problems = record
         try:
             definition = read_definition(fields)
@@ -148,17 +159,22 @@ class Import:
 
     async def _count(self) -> None:
         await self._connection.execute(query("create_match"))
+        for meets in ("meets_by_id", "meets_by_key"):
+            await self._connection.execute(query("match", meets=query(meets)))
         staged = await self._connection.fetchval(query("count_stage"))
         matched = await self._connection.fetchrow(query("count_match"))
         self.report.updated, self.report.unchanged = matched["changed"], matched["unchanged"]
         self.report.inserted = staged - matched["changed"] - matched["unchanged"]
 
     async def _write(self) -> None:
-        updated = await self._execute("update_matched")
-        inserted = await self._execute("insert_with_id")
-        # Before the rows without an id draw theirs, or they would meet the ones just written.
-        await self._connection.execute(query("advance_identity"))
-        inserted += await self._execute("insert_without_id")
+        updated = inserted = 0
+        if self.report.updated:
+            updated = await self._execute("update_matched")
+        if self.report.inserted:
+            inserted = await self._execute("insert_with_id")
+            # Before the rows without an id draw theirs, or they would meet the ones just written.
+            await self._connection.execute(query("advance_identity"))
+            inserted += await self._execute("insert_without_id")
         if (updated, inserted) != (self.report.updated, self.report.inserted):
             raise TableMoved
 

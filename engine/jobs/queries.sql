@@ -56,6 +56,10 @@ where ($1::text is null or route = $1)
 order by id
 limit $4
 
+-- name: widen_memory
+-- Until the commit. What sorts, joins and the log's trigger hold of a million rows need not go by the disk.
+select set_config('work_mem', '64MB', true) where pg_size_bytes(current_setting('work_mem')) < pg_size_bytes('64MB')
+
 -- name: create_stage
 create temporary table job_import (
     line bigint not null,
@@ -109,10 +113,14 @@ where staged.id is null
 delete from pg_temp.job_import where line = any($1::bigint[])
 
 -- name: create_match
+create temporary table job_import_match (line bigint not null, job_id bigint not null, changed boolean not null)
+on commit drop
+
+-- name: match
 -- Which lines meet a job that exists, and whether they change it. Images are compared, not values, as the
 -- change log does: to jsonb 1.0 and 1 are equal, to the text in an event they are not.
-create temporary table job_import_match on commit drop as
-select staged.line, jobs.id as job_id,
+insert into pg_temp.job_import_match
+select staged.line, jobs.id,
        row(jobs.key, jobs.every_s, jobs.cron, jobs.run_at, jobs.tz, jobs.phase_s, jobs.jitter_s, jobs.starts_at,
         jobs.ends_at, jobs.boost_every_s, jobs.boost_until, jobs.catch_up, jobs.first_run_soon,
         jobs.enabled, jobs.route, jobs.payload)::mainspring.definition
@@ -120,13 +128,14 @@ select staged.line, jobs.id as job_id,
        row(staged.key, staged.every_s, staged.cron, staged.run_at, staged.tz, staged.phase_s, staged.jitter_s,
         staged.starts_at, staged.ends_at, staged.boost_every_s, staged.boost_until, staged.catch_up,
         staged.first_run_soon, coalesce(staged.enabled, jobs.enabled), staged.route,
-        staged.payload)::mainspring.definition as changed
-from pg_temp.job_import staged
-join lateral (
-    select * from mainspring.jobs where jobs.id = staged.id
-    union all
-    select * from mainspring.jobs where staged.id is null and jobs.key = staged.key
-) jobs on true
+        staged.payload)::mainspring.definition
+from pg_temp.job_import staged join mainspring.jobs on {meets}
+
+-- name: meets_by_id
+jobs.id = staged.id
+
+-- name: meets_by_key
+staged.id is null and jobs.key = staged.key
 
 -- name: count_match
 select count(*) filter (where changed) as changed, count(*) filter (where not changed) as unchanged

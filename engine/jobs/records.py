@@ -5,8 +5,8 @@ goes on and the caller can name every bad line.
 """
 
 import csv
-from collections.abc import Iterator, Mapping
-from typing import BinaryIO, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, BinaryIO, Final, NamedTuple, TypeVar, overload
 
 from mainspring.engine.jobs.definition import Problem, field_problem
 from mainspring.engine.jobs.errors import JobsError
@@ -16,6 +16,10 @@ from mainspring.engine.jobs.json_text import read_json
 LINE_BYTES_MAX: Final = 1 << 20
 _BOM: Final = b"\xef\xbb\xbf"
 _TOO_LONG: Final = f"longer than {LINE_BYTES_MAX} bytes: give a payload a reference instead"
+
+
+Header = tuple[str, ...]
+Made = TypeVar("Made")
 
 
 class Record(NamedTuple):
@@ -30,29 +34,62 @@ class HeaderError(JobsError):
     """The first line of a CSV file does not name columns of a job."""
 
 
-def read_json_lines(stream: BinaryIO) -> Iterator[Record]:
-    """Records of a file with one JSON object a line; blank lines are passed over."""
+def json_record(number: int, line: bytes | None) -> Record | None:
+    """The record of a line; None for a blank one, and a ``line`` of None was too long."""
+    try:
+        if line is None:
+            raise ValueError(_TOO_LONG)
+        text = line.decode()
+        if text.isspace():
+            return None
+        fields = read_json(text)
+    except UnicodeDecodeError as error:
+        return _bad(number, f"not UTF-8 at byte {error.start + 1}: save the file as UTF-8")
+    except ValueError as error:
+        return _bad(number, str(error))
+    if isinstance(fields, dict):
+        return Record(number, fields)
+    return _bad(number, f"{shown(fields)} is no job: write one JSON object a line")
+
+
+def csv_record(number: int, header: Header, row: list[str]) -> Record:
+    """The record of a row; an empty cell is a field left out."""
+    if len(row) != len(header):
+        return _bad(number, f"has {len(row)} cells, the header {len(header)}: quote cells that hold a comma")
+    try:
+        "".join(row).encode()
+    except UnicodeEncodeError:
+        return _bad(number, "not UTF-8: save the file as UTF-8")
+    fields: dict[str, object] = {}
+    problems = []
+    for name, cell in zip(header, row, strict=True):
+        if cell:
+            try:
+                fields[name] = value_of_text(name, cell)
+            except ValueError as error:
+                problems.append(Problem(name, str(error)))
+    return Record(number, fields, tuple(problems))
+
+
+@overload
+def read_json_lines(stream: BinaryIO) -> Iterator[Record]: ...
+@overload
+def read_json_lines(stream: BinaryIO, made: Callable[[int, bytes | None], Made | None]) -> Iterator[Made]: ...
+def read_json_lines(
+    stream: BinaryIO, made: Callable[[int, bytes | None], Any] = json_record
+) -> Iterator[Any]:
+    """What is ``made`` of each line of a file with one JSON object a line; blank lines are passed over."""
     for number, line in lines(stream):
-        try:
-            if line is None:
-                raise ValueError(_TOO_LONG)
-            text = line.decode()
-            if text.isspace():
-                continue
-            fields = read_json(text)
-        except UnicodeDecodeError as error:
-            yield _bad(number, f"not UTF-8 at byte {error.start + 1}: save the file as UTF-8")
-        except ValueError as error:
-            yield _bad(number, str(error))
-        else:
-            if isinstance(fields, dict):
-                yield Record(number, fields)
-            else:
-                yield _bad(number, f"{shown(fields)} is no job: write one JSON object a line")
+        if (record := made(number, line)) is not None:
+            yield record
 
 
-def read_csv(stream: BinaryIO) -> Iterator[Record]:
-    """Records of a CSV file (RFC 4180, comma, header of column names); an empty cell is a field left out.
+@overload
+def read_csv(stream: BinaryIO) -> Iterator[Record]: ...
+@overload
+def read_csv(stream: BinaryIO, made: Callable[[int, Header, list[str]], Made]) -> Iterator[Made | Record]: ...
+def read_csv(stream: BinaryIO, made: Callable[[int, Header, list[str]], Any] = csv_record) -> Iterator[Any]:
+    """What is ``made`` of each row of a CSV file (RFC 4180, comma, header of column names).
 
     Raises HeaderError where the header is wrong, for then no line can be right.
     """
@@ -65,7 +102,7 @@ def read_csv(stream: BinaryIO) -> Iterator[Record]:
         elif isinstance(row, csv.Error):
             yield _bad(number, f"not CSV: {row}")
         elif row:
-            yield _csv_record(number, header, row)
+            yield made(number, header, row)
 
 
 def _csv_rows(source: Iterator[str]) -> Iterator[tuple[int, list[str] | csv.Error]]:
@@ -114,7 +151,7 @@ def _skip_rest(stream: BinaryIO, line: bytes) -> None:
         line = stream.readline(LINE_BYTES_MAX)
 
 
-def _header(rows: Iterator[tuple[int, list[str] | csv.Error]]) -> list[str]:
+def _header(rows: Iterator[tuple[int, list[str] | csv.Error]]) -> Header:
     """The column names of the first row that is not blank; none for an empty file."""
     number, header = next(((number, row) for number, row in rows if row), (1, []))
     if isinstance(header, csv.Error):
@@ -124,25 +161,7 @@ def _header(rows: Iterator[tuple[int, list[str] | csv.Error]]) -> list[str]:
             raise HeaderError(f"line {number}: {problem}")
         if header.count(name) > 1:
             raise HeaderError(f"line {number}: {name}: stands twice in the header: remove one of the columns")
-    return header
-
-
-def _csv_record(number: int, header: list[str], row: list[str]) -> Record:
-    if len(row) != len(header):
-        return _bad(number, f"has {len(row)} cells, the header {len(header)}: quote cells that hold a comma")
-    try:
-        "".join(row).encode()
-    except UnicodeEncodeError:
-        return _bad(number, "not UTF-8: save the file as UTF-8")
-    fields: dict[str, object] = {}
-    problems = []
-    for name, cell in zip(header, row, strict=True):
-        if cell:
-            try:
-                fields[name] = value_of_text(name, cell)
-            except ValueError as error:
-                problems.append(Problem(name, str(error)))
-    return Record(number, fields, tuple(problems))
+    return tuple(header)
 
 
 def _bad(number: int, message: str) -> Record:
