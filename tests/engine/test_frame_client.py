@@ -11,11 +11,11 @@ from nats.aio.client import Client
 from nats.aio.transport import TcpTransport
 from nats.errors import UnexpectedEOF
 from nats.js.api import StreamConfig
-from tcp_proxy import proxied
 
 from mainspring.engine.broker.frame_client import FrameClient, FrameTransport
 from mainspring.engine.embedded import EmbeddedNats
 from mainspring.engine.publishing.ack_filter import AckFilter
+from mainspring.loadtest.tcp_proxy import proxied
 
 BATCH = b"PUB nobody.listens 100000\r\n" + b"x" * 100_000 + b"\r\n"
 
