@@ -25,7 +25,7 @@ from mainspring.engine.broker.login import nats_login
 from mainspring.engine.config import Settings
 from mainspring.engine.publishing.acks import Acks
 from mainspring.engine.publishing.stored import StreamUnreadable
-from mainspring.engine.verify.effect import Instants
+from mainspring.engine.verify.effect import EVER, Instants
 
 PULL: Final = 16_384
 _PULLS: Final = 3
@@ -55,9 +55,12 @@ class Chunk:
 
 
 class Deliveries:
-    """What comes to the consumer. In the place of `Acks` in front of a connection."""
+    """What comes to the consumer; all behind `end_seq` is passed over. In the place of `Acks` in front of a
+    connection.
+    """
 
     def __init__(self) -> None:
+        self.end_seq = EVER
         self._words: list[bytes] = []
         self.hands: list[int] = []
         self.strangers: list[str] = []
@@ -82,21 +85,27 @@ class Deliveries:
         if not message.reply:  # a status: the end of a pull
             self.came.set()
             return
-        run_id = (message.headers or {}).get(_ID, "")
+        seq = message.metadata.sequence.stream
+        self._note(seq, (message.headers or {}).get(_ID, ""))
+        self.seen += 1
+        self.last_seq = max(self.last_seq, seq)
+        self.came.set()
+
+    def _note(self, seq: int, run_id: str) -> None:
+        if seq > self.end_seq:
+            return
         if hand := _HAND.match(run_id):
             self.hands.append(int(hand[2]))
         else:
-            self.strangers.append(run_id or f"message {message.metadata.sequence.stream} without an id")
-        self.seen += 1
-        self.last_seq = max(self.last_seq, message.metadata.sequence.stream)
-        self.came.set()
+            self.strangers.append(run_id or f"message {seq} without an id")
 
     def take(self) -> Chunk:
         """What has come since the last call."""
         self.came.clear()
         numbers = np.fromstring(b" ".join(self._words), np.int64, sep=" ")
         self._words.clear()
-        seqs, times, job_ids, at = numbers.reshape(-1, _WORDS).T
+        rows = numbers.reshape(-1, _WORDS)
+        seqs, times, job_ids, at = rows[rows[:, 0] <= self.end_seq].T
         return Chunk(job_ids, at, seqs, times // 10**9)
 
 
@@ -129,11 +138,10 @@ class StreamReader:
         self._deliveries = Deliveries()
         self.gone_until: int | None = None
         self.messages = 0
-        self._last_seq = 0
 
     async def fix_end(self) -> None:
-        """Read no further than what is stored by now."""
-        self._last_seq = (await self._jetstream.stream_info(self._stream)).state.last_seq
+        """Take nothing that is stored later: a job may be made meanwhile, and run."""
+        self._deliveries.end_seq = (await self._jetstream.stream_info(self._stream)).state.last_seq
 
     @property
     def hands(self) -> list[int]:
@@ -173,7 +181,7 @@ class StreamReader:
                 await self._require_end(client, made.name)
                 return
             # Asked in one breath with the taking: while the chunk is looked at, more comes.
-            ended = self._deliveries.last_seq >= self._last_seq
+            ended = self._deliveries.last_seq >= self._deliveries.end_seq
             chunk = self._deliveries.take()
             await self._note_removed(chunk, expected)
             expected = int(chunk.seqs[-1]) + 1 if len(chunk.seqs) else expected

@@ -119,7 +119,7 @@ class _Findings:
             raise CannotJudge("the stream holds nothing of the span any more; verify a later one")
         job, at = job[~evicted], at[~evicted]
         dead = self._told.is_dead(history.ids[job], at)
-        excused, skipped = excuse(self._told.gaps, *due_with_policy(history, job, at))
+        excused, skipped = excuse(self._told.gaps, *due_with_policies(history, job, at))
         missing = np.flatnonzero(~excused & ~dead)
         strangers = reader.strangers
         return Report(
@@ -159,22 +159,27 @@ def _gone_until(reader: StreamReader, info: StreamInfo) -> int:
     return max(created, reader.gone_until or 0)
 
 
-def due_with_policy(history: History, job: Instants, at: Instants) -> tuple[Instants, NDArray[np.uint8]]:
-    """The second in which each run was due, and its policy: by the last version that may have given it.
+def due_with_policies(
+    history: History, job: Instants, at: Instants
+) -> tuple[Instants, NDArray[np.uint8], NDArray[np.uint8]]:
+    """The second in which each run was due, and its policy, by the last version that may have given it and by
+    the first: a change of policy leaves open which of them held.
 
     A one-shot that was committed after its instant was due in the second after its commit.
     """
-    rows, version = history.rows, _version_of(history, job, at)
+    rows, version = history.rows, _version_of(history, job, at, history.may_after)
+    first = _version_of(history, job, at, history.sure_after)
     was_late = (rows["run_at"][version] == at) & (rows["changed_at"][version] >= at * 1_000_000)
     due = np.where(was_late, rows["changed_at"][version] // 1_000_000 + 1, at)
-    return due, rows["catch_up"][version]
+    return due, rows["catch_up"][version], rows["catch_up"][first]
 
 
-def _version_of(history: History, job: Instants, at: Instants) -> Instants:
+def _version_of(history: History, job: Instants, at: Instants, after: Instants) -> Instants:
+    """The last of its versions that holds at each run, if each holds `after` so many seconds."""
     begin, rows = history.first_version(), history.rows
     version: Instants = begin[job + 1] - 1
     while True:
-        later = (history.may_after[version] >= at) & (rows["run_at"][version] != at)
+        later = (after[version] >= at) & (rows["run_at"][version] != at)
         wrong = np.flatnonzero((later | ~history.alive[version]) & (version > begin[job]))
         if not len(wrong):
             return version

@@ -37,6 +37,24 @@ async def test_every_message_is_given_once_also_to_who_takes_his_time(nats_url: 
     assert reader.gone_until is None
 
 
+async def test_what_is_stored_after_the_end_was_fixed_is_not_taken(nats_url: str) -> None:
+    """A job that is made meanwhile runs at once, and stands in no definition that was read before."""
+    client = await nats_client.connect(nats_url)
+    jetstream = client.jetstream()
+    await jetstream.add_stream(StreamConfig(name="ENDED", subjects=["ended.run.>"]))
+    reader = StreamReader(load_settings({"nats_url": nats_url}), jetstream, "ENDED")
+    for number in range(100):
+        if number == 50:
+            await reader.fix_end()
+        await jetstream.publish("ended.run.default", b"{}", headers={"Nats-Msg-Id": f"{number}@{NOW}"})
+    await jetstream.publish("ended.run.default", b"{}", headers={"Nats-Msg-Id": f"5@{NOW}!a1"})
+    await jetstream.publish("ended.run.default", b"{}")
+    job_ids = [job_id async for chunk in reader.chunks(0) for job_id in chunk.job_ids.tolist()]
+    await client.close()
+    assert job_ids == list(range(50))
+    assert (reader.hands, reader.strangers) == ([], [])
+
+
 def frame(run_id: str, seq: int) -> bytes:
     headers = f"NATS/1.0\r\nNats-Msg-Id: {run_id}\r\nContent-Type: x\r\nNats-Msg-Size: 9\r\n\r\n"
     reply = f"$JS.ACK.MAINSPRING.abc.1.{seq}.{seq}.1764500000123456789.0"
