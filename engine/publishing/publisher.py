@@ -300,10 +300,13 @@ class Publisher:
             for batch in batches:
                 batch.resend_at = now + RETRY_MAX_S
             return
+        runs = sum(batch.left for batch in batches)
         for batch in batches:
             self._settle_stored(batch, stored)
             batch.first_sent_at = None
             batch.resend_at = now
+        sent = sum(batch.left for batch in batches)
+        log.info("looked up %d runs in the stream: it has %d, %d are sent", runs, runs - sent, sent)
 
     def _settle_stored(self, batch: Batch, stored: set[str]) -> None:
         for index in batch.open():
