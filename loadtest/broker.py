@@ -140,7 +140,7 @@ def figures(played: list[Round], lives: list[Memory]) -> dict[str, Any]:
         "memory_flat": heaviest.flat if heaviest.frames >= WEIGHT_MIN else None,
         "played": [
             {"kind": one.kind, "seed": one.seed, "span_s": round(one.span_s, 2)}
-            | {"settled_s": round(one.settled_s, 2)}
+            | {"settled_s": round(one.settled_s, 2), "memory_bytes": one.resident_bytes}
             | told(one.report)
             for one in played
         ],

@@ -38,7 +38,7 @@ def test_every_run_is_in_the_stream_once_whatever_happens_to_the_broker(folder: 
 def test_a_node_that_keeps_the_frame_of_every_run_is_not_flat() -> None:
     before, frames = 100_000_000, 2 * WEIGHT_MIN
     report = Report(0, 10, owed=5)
-    played = [Round(Kind.KILL, 1, 1.0, 2.0, report)]
+    played = [Round(Kind.KILL, 1, 1.0, 2.0, 0, report)]
     leaking = figures(played, [Memory(before, before + frames, frames), Memory(before, before, 10)])
     assert leaking["memory_flat"] is False
     assert figures(played, [Memory(before, before + frames // 4, frames)])["memory_flat"] is True
