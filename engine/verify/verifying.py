@@ -177,9 +177,12 @@ def due_with_policies(
 def _version_of(history: History, job: Instants, at: Instants, after: Instants) -> Instants:
     """The last of its versions that holds at each run, if each holds `after` so many seconds."""
     begin, rows = history.first_version(), history.rows
+    # A one-shot that came after its instant ran by the version that brought it, and not by an edit of that.
+    edited = np.zeros(len(rows), np.bool_)
+    edited[1:] = (rows["run_at"][1:] == rows["run_at"][:-1]) & history.alive[:-1]
     version: Instants = begin[job + 1] - 1
     while True:
-        later = (after[version] >= at) & (rows["run_at"][version] != at)
+        later = (after[version] >= at) & ((rows["run_at"][version] != at) | edited[version])
         wrong = np.flatnonzero((later | ~history.alive[version]) & (version > begin[job]))
         if not len(wrong):
             return version

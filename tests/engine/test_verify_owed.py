@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -283,6 +284,22 @@ def test_around_a_change_of_policy_a_run_may_have_been_skipped_by_either() -> No
     _, last, first = due_with_policies(owed.history, np.zeros(4, np.int64), at)
     assert last.tolist() == [CATCH_UP_NONE, CATCH_UP_ALL, CATCH_UP_ALL, CATCH_UP_ALL]
     assert first.tolist() == [CATCH_UP_NONE, CATCH_UP_NONE, CATCH_UP_NONE, CATCH_UP_ALL]
+
+
+@pytest.mark.parametrize(
+    ("inserted_at", "due"), [(NOW + 10, NOW + 50), (NOW + 50.2, NOW + 51)], ids=["in time", "late"]
+)
+def test_a_one_shot_beside_a_change_of_its_policy_was_due_by_the_change_that_brought_it(
+    inserted_at: float, due: int
+) -> None:
+    once = {"job_id": 1, "run_at": NOW + 50}
+    owed = changed(
+        {"job_id": 1, "op": OP_DELETE},
+        change(OP_INSERT, inserted_at, **once, catch_up=CATCH_UP_NONE),
+        change(OP_UPDATE, NOW + 50.6, **once, catch_up=CATCH_UP_ALL),
+    )
+    found, _, first = due_with_policies(owed.history, np.array([0]), np.array([NOW + 50]))
+    assert (found.tolist(), first.tolist()) == ([due], [CATCH_UP_NONE])
 
 
 def test_an_edit_of_what_has_run_does_not_run_it_again() -> None:
