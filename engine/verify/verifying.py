@@ -9,7 +9,7 @@ from nats.js.client import JetStreamContext
 from nats.js.errors import NotFoundError
 from numpy.typing import NDArray
 
-from mainspring.changelog_tailer import close, connect
+from mainspring.changelog_tailer import NEVER, close, connect
 from mainspring.engine.broker.bucket import find_bucket
 from mainspring.engine.config import Settings
 from mainspring.engine.jobs.instants import iso_of_epoch
@@ -169,17 +169,17 @@ def due_with_policies(
     """
     rows, version = history.rows, _version_of(history, job, at, history.may_after)
     first = _version_of(history, job, at, history.sure_after)
-    was_late = (rows["run_at"][version] == at) & (rows["changed_at"][version] >= at * 1_000_000)
-    due = np.where(was_late, rows["changed_at"][version] // 1_000_000 + 1, at)
+    brought = _brought(history, version)
+    changed_at = rows["changed_at"][brought]
+    was_late = (rows["run_at"][version] == at) & (rows["seq"][brought] != 0) & (changed_at >= at * 1_000_000)
+    due = np.where(was_late, changed_at // 1_000_000 + 1, at)
     return due, rows["catch_up"][version], rows["catch_up"][first]
 
 
 def _version_of(history: History, job: Instants, at: Instants, after: Instants) -> Instants:
     """The last of its versions that holds at each run, if each holds `after` so many seconds."""
     begin, rows = history.first_version(), history.rows
-    # A one-shot that came after its instant ran by the version that brought it, and not by an edit of that.
-    edited = np.zeros(len(rows), np.bool_)
-    edited[1:] = (rows["run_at"][1:] == rows["run_at"][:-1]) & history.alive[:-1]
+    edited = _edited(history)
     version: Instants = begin[job + 1] - 1
     while True:
         later = (after[version] >= at) & ((rows["run_at"][version] != at) | edited[version])
@@ -187,3 +187,19 @@ def _version_of(history: History, job: Instants, at: Instants, after: Instants) 
         if not len(wrong):
             return version
         version[wrong] -= 1
+
+
+def _brought(history: History, version: Instants) -> Instants:
+    """The version that brought the instant of a one-shot, which edits of all else leave as it was."""
+    edited, version = _edited(history), version.copy()
+    while (again := edited[version]).any():
+        version[again] -= 1
+    return version
+
+
+def _edited(history: History) -> NDArray[np.bool_]:
+    """Versions of a one-shot whose instant stood in the version before, which would have run it."""
+    once, job = history.rows["run_at"], history.job
+    edited = np.zeros(len(once), np.bool_)
+    edited[1:] = (once[1:] == once[:-1]) & (once[1:] != NEVER) & (job[1:] == job[:-1]) & history.alive[:-1]
+    return edited

@@ -302,6 +302,13 @@ def test_a_one_shot_beside_a_change_of_its_policy_was_due_by_the_change_that_bro
     assert (found.tolist(), first.tolist()) == ([due], [CATCH_UP_NONE])
 
 
+def test_a_one_shot_that_stood_there_before_all_changes_was_due_in_its_second() -> None:
+    once = {"job_id": 1, "run_at": NOW + 50, "changed_at": (NOW + 60) * 1_000_000}
+    owed = changed({"op": OP_LOAD, **once}, change(OP_UPDATE, NOW + 60, job_id=1, run_at=NOW + 50))
+    found, _, _ = due_with_policies(owed.history, np.array([0]), np.array([NOW + 50]))
+    assert found.tolist() == [NOW + 50]
+
+
 def test_an_edit_of_what_has_run_does_not_run_it_again() -> None:
     once = {"job_id": 1, "run_at": NOW + 5}
     owed = changed({"op": OP_LOAD, **once}, change(OP_UPDATE, NOW + 60, **once, catch_up=1))
