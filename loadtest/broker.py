@@ -12,8 +12,8 @@ import typer
 from nats.errors import Error as NatsError
 from rich.console import Console
 
+from mainspring.engine.broker.stream_reader import StreamUnreadable
 from mainspring.engine.embedded import EmbeddedError
-from mainspring.engine.publishing.stored import StreamUnreadable
 from mainspring.engine.verify.refusal import CannotJudge
 from mainspring.loadtest.broker_rounds import Drill, Kind, Memory, Plan, Round
 from mainspring.loadtest.failover_fleet import POLICIES

@@ -14,6 +14,7 @@ import numpy as np
 from nats.errors import Error as NatsError
 
 from mainspring.engine.broker.connections import Answered, Broker
+from mainspring.engine.broker.stream_reader import StreamUnreadable
 from mainspring.engine.clock import Clock
 from mainspring.engine.metrics import Metrics
 from mainspring.engine.publishing.acknowledged import AcknowledgedRuns
@@ -22,7 +23,6 @@ from mainspring.engine.publishing.answers import MENDS, Answer, read_answer
 from mainspring.engine.publishing.denials import Denials
 from mainspring.engine.publishing.frame import message_bytes, run_id, subject
 from mainspring.engine.publishing.inflight import RETRY_MAX_S, Batch, InFlight, Stored
-from mainspring.engine.publishing.stored import StreamUnreadable
 from mainspring.wheel import Frames
 
 log = logging.getLogger(__name__)

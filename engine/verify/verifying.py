@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from mainspring.changelog_tailer import NEVER, close, connect
 from mainspring.engine.broker.bucket import find_bucket
+from mainspring.engine.broker.stream_reader import StreamReader
 from mainspring.engine.config import Settings
 from mainspring.engine.jobs.instants import iso_of_epoch
 from mainspring.engine.tls import postgres_tls
-from mainspring.engine.verify.arrivals import StreamReader
 from mainspring.engine.verify.effect import Effect, Instants
 from mainspring.engine.verify.gaps import Told, excuse, read_told
 from mainspring.engine.verify.history import History, read_history
