@@ -13,7 +13,7 @@ SOURCES := $(wildcard wheel/*.pyx wheel/*.pxd wheel/*.h changelog_tailer/*.pyx c
 	engine/*/*.pyx engine/*/*.pxd loadtest/*.pyx)
 
 .DEFAULT_GOAL := help
-.PHONY: help install build demo test units acceptance check format bench soak-changes failover ontime oracles travel sanitize sanitize-brisk dist clean
+.PHONY: help install build demo test units acceptance check format bench soak-changes failover broker-drill ontime oracles travel sanitize sanitize-brisk dist clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -73,6 +73,10 @@ failover: install ## nodes killed, ended, frozen and blind for a quarter of an h
 	$(BIN)/mainspring loadtest failover --mode stop --rounds 3 $(ARGS)
 	$(BIN)/mainspring loadtest failover --mode both --rounds 5 $(ARGS)
 	$(BIN)/mainspring loadtest failover --mode kill --gap-s 80 125 --rounds 2 $(ARGS)
+
+# An hour and a half; each kind by hand, for instance ARGS="--kind freeze".
+broker-drill: install ## NATS killed, frozen, full, acknowledgements late and lost, twenty rounds of each; verify is the judge
+	$(BIN)/mainspring loadtest broker --rounds 20 $(ARGS)
 
 # Compiled apart from the modules of the normal build; both sanitizers come first, before Python itself.
 SANITIZED := build/sanitize/lib

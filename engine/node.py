@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 _THREADS = 2
 # No run is owed for longer than this, whatever its catch-up policy, so no older second is worked through.
 OWED_MAX_S = 24 * 3600
+# What is silent may be slow; what refuses has said so, and may still be on its way to being ready.
+REFUSED_MAX_S = 3.0
 _LOADED = "loaded"
 _LOOK_S = 0.1
 
@@ -214,10 +216,9 @@ class Node:
     def _why_not_publishing(publisher: Publisher, handover: Handover) -> str:
         if not handover.active:
             return "the lease has lapsed: NATS does not take its renewal"
-        silent_s = publisher.silent_s()
-        if silent_s <= SILENCE_MAX_S:
+        silent_s, refused_for = publisher.silent_s(), publisher.refused_for
+        if silent_s <= (REFUSED_MAX_S if refused_for else SILENCE_MAX_S):
             return ""
-        refused_for = publisher.refused_for
         return f"no run was stored for {silent_s:.0f} s" + (f" ({refused_for})" if refused_for else "")
 
     def _active(self) -> bool:

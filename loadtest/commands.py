@@ -17,6 +17,7 @@ class LoadTests(LazyGroup):
         "changes": "mainspring.loadtest.changes:changes_command",
         "coldstart": "mainspring.loadtest.coldstart:coldstart_command",
         "failover": "mainspring.loadtest.failover:failover_command",
+        "broker": "mainspring.loadtest.broker:broker_command",
     }
 
 

@@ -6,7 +6,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import quantiles
 from typing import Annotated, Any, Final
 
 import asyncpg
@@ -14,15 +13,15 @@ import typer
 from nats.errors import Error as NatsError
 from rich.console import Console
 
+from mainspring.engine.broker.stream_reader import StreamUnreadable
 from mainspring.engine.embedded import EmbeddedError
-from mainspring.engine.publishing.stored import StreamUnreadable
 from mainspring.engine.verify.refusal import CannotJudge
 from mainspring.loadtest.failover_fleet import POLICIES
 from mainspring.loadtest.failover_node import NodeFailed
 from mainspring.loadtest.failover_rounds import Drill, Mode, Plan, Round
+from mainspring.loadtest.judging import lines, quantile, sums, told
 
 DIFFERENCES: Final = 3
-SHOWN: Final = 10
 _GAP_S: Final = {
     Mode.KILL: (0.0, 20.0),
     Mode.TERM: (0.0, 20.0),
@@ -31,7 +30,6 @@ _GAP_S: Final = {
     Mode.STANDBY: (0.0, 0.0),
 }
 _FAILED: Final = (NodeFailed, CannotJudge, StreamUnreadable, EmbeddedError, NatsError, OSError)
-_SUMS: Final = ("owed", "stored", "either", "missing", "duplicate", "unexpected")
 
 
 def failover_command(
@@ -103,43 +101,24 @@ async def _play(folder: Path, plan: Plan, seed: int, rounds: int) -> list[Round]
 
 def figures(played: list[Round]) -> dict[str, Any]:
     """The sums of all rounds, and each round with its seed."""
-    sums = {name: sum(getattr(one.report, name) for one in played) for name in _SUMS}
-    skipped = sum(sum(one.report.skipped.values()) for one in played)
     times = [one.first_run_s for one in played if one.first_run_s is not None]
     return {
         "rounds": len(played),
-        **sums,
-        "skipped": skipped,
-        "first_run_s_p50": _quantile(times, 50),
-        "first_run_s_p95": _quantile(times, 95),
+        **sums(one.report for one in played),
+        "first_run_s_p50": quantile(times, 50),
+        "first_run_s_p95": quantile(times, 95),
         "played": [_told(one) for one in played],
     }
 
 
 def _told(one: Round) -> dict[str, Any]:
-    report = one.report.to_dict()
-    kept = ("from", "to", *_SUMS, "skipped", "missing_ids", "duplicate_ids", "unexpected_ids")
     head = {"seed": one.seed, "gap_s": round(one.gap_s, 2), "first_run_s": one.first_run_s}
-    return head | {name: report[name][:20] if name.endswith("_ids") else report[name] for name in kept}
-
-
-def _quantile(times: list[float], percent: int) -> float | None:
-    if not times:
-        return None
-    return quantiles(times, n=100, method="inclusive")[percent - 1] if len(times) > 1 else times[0]
+    return head | told(one.report)
 
 
 def _lines(one: Round) -> Iterator[str]:
-    report = one.report
     first = "" if one.first_run_s is None else f", first run after {one.first_run_s:.2f} s"
-    yield (
-        f"seed {one.seed}: gap {one.gap_s:.1f} s{first}; {report.owed:,} owed, {report.missing} missing, "
-        f"{report.duplicate} duplicate, {report.unexpected} unexpected, "
-        f"{sum(report.skipped.values())} skipped"
-    )
-    for name in ("missing", "duplicate", "unexpected"):
-        if ids := getattr(report, f"{name}_ids"):
-            yield f"    {name}: {', '.join(ids[:SHOWN])}"
+    return lines(f"seed {one.seed}: gap {one.gap_s:.1f} s{first}", one.report)
 
 
 def _summary(found: dict[str, Any]) -> str:

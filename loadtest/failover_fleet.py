@@ -1,4 +1,4 @@
-"""The jobs of a failover test, and a user who goes on changing them whatever happens to the nodes."""
+"""The jobs of a drill, and a user who goes on changing them whatever happens to the nodes."""
 
 import asyncio
 import random
@@ -24,9 +24,11 @@ def _queries() -> dict[str, str]:
     return {name: body.strip() for name, _, body in (part.partition("\n") for part in parts)}
 
 
-async def sow(connection: asyncpg.Connection, jobs: int, policies: tuple[str, ...]) -> None:
+async def sow(
+    connection: asyncpg.Connection, jobs: int, policies: tuple[str, ...], payload_bytes: int = 1
+) -> None:
     """Insert the fleet."""
-    await connection.execute(_queries()["sow"], jobs, policies, timeout=_SOW_TIMEOUT_S)
+    await connection.execute(_queries()["sow"], jobs, policies, payload_bytes, timeout=_SOW_TIMEOUT_S)
 
 
 class Changes:

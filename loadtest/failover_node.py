@@ -10,9 +10,11 @@ from typing import Final
 import aiohttp
 
 from mainspring.engine.embedded.ports import free_port
+from mainspring.loadtest.resident import resident_bytes
 
 READY_TIMEOUT_S: Final = 120.0
 END_TIMEOUT_S: Final = 40.0
+OK: Final = 200
 _LOOK_S: Final = 0.05
 _TAIL_BYTES: Final = 2000
 
@@ -64,8 +66,24 @@ class NodeProcess:
 
     async def active(self) -> bool:
         """Whether it is the one that publishes."""
-        async with aiohttp.ClientSession() as session, session.get(f"{self._url}/metrics") as answer:
-            return "\nmainspring_active 1.0" in await answer.text()
+        return await self.metric("mainspring_active") == 1
+
+    async def metric(self, name: str) -> float:
+        """The value of one sample, named as in the exposition, labels included."""
+        _, text = await self._get("/metrics")
+        values = [line.rsplit(" ", 1)[1] for line in text.splitlines() if line.startswith(f"{name} ")]
+        if not values:
+            raise NodeFailed(f"the node has no metric {name}")
+        return float(values[0])
+
+    async def not_ready(self) -> str:
+        """What /readyz says against it; empty where it is ready."""
+        status, text = await self._get("/readyz")
+        return "" if status == OK else text.strip()
+
+    def resident_bytes(self) -> int:
+        """Memory of the process that is really there."""
+        return resident_bytes(self._running().pid)
 
     async def kill(self) -> None:
         """SIGKILL: whatever it was doing."""
@@ -100,10 +118,13 @@ class NodeProcess:
 
     async def _is_ready(self) -> bool:
         try:
-            async with aiohttp.ClientSession() as session, session.get(f"{self._url}/readyz") as answer:
-                return answer.status == 200
+            return not await self.not_ready()
         except aiohttp.ClientError:
             return False
+
+    async def _get(self, path: str) -> tuple[int, str]:
+        async with aiohttp.ClientSession() as session, session.get(f"{self._url}{path}") as answer:
+            return answer.status, await answer.text()
 
     def _signal(self, number: signal.Signals) -> None:
         self.require_running()

@@ -15,24 +15,20 @@ from nats.js.client import JetStreamContext
 from nats.js.errors import NotFoundError
 
 from mainspring.changelog_tailer import schema
-from mainspring.engine.broker.bucket import open_bucket
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.config import load_settings
 from mainspring.engine.embedded import EmbeddedServers
-from mainspring.engine.failover.recovery import read_recovery_point
 from mainspring.engine.stopping import cancelled
 from mainspring.engine.verify.effect import SLACK_DEFAULT_S, Effect
 from mainspring.engine.verify.report import Report
-from mainspring.engine.verify.verifying import verify
 from mainspring.loadtest.failover_fleet import Changes, sow
 from mainspring.loadtest.failover_node import NodeFailed, NodeProcess
-from mainspring.loadtest.failover_proxy import Proxy, proxied
+from mainspring.loadtest.judging import Judge
+from mainspring.loadtest.tcp_proxy import TcpProxy, proxied
 
 INSTANCE: Final = "failover"
-SETTLE_TIMEOUT_S: Final = 120.0
 RUN_TIMEOUT_S: Final = 30.0
 _AHEAD_S: Final = (3.0, 8.0)
-_MARGIN_S: Final = 3
 _LOOK_S: Final = 0.1
 # After an outage Postgres is tried again within `retry_cap_s`; here sooner, so that rounds are short.
 _RETRY_CAP_S: Final = 3
@@ -85,7 +81,7 @@ class Drill:
             async with proxied(port) as proxy:
                 return await self._on(servers, proxy, seed, rounds)
 
-    async def _on(self, servers: EmbeddedServers, proxy: Proxy, seed: int, rounds: int) -> list[Round]:
+    async def _on(self, servers: EmbeddedServers, proxy: TcpProxy, seed: int, rounds: int) -> list[Round]:
         connection = await asyncpg.connect(servers.postgres_dsn)
         client = Client()
         await client.connect(servers.nats_url)
@@ -114,8 +110,8 @@ class Drill:
 class _Stage:
     """The nodes, and what verify has judged so far."""
 
-    def __init__(self, drill: Drill, servers: EmbeddedServers, proxy: Proxy, client: Client) -> None:
-        self._drill, self._proxy, self._client = drill, proxy, client
+    def __init__(self, drill: Drill, servers: EmbeddedServers, proxy: TcpProxy, client: Client) -> None:
+        self._drill, self._proxy = drill, proxy
         self._clock = SystemClock()
         self._settings = load_settings(
             {"postgres_dsn": servers.postgres_dsn, "nats_url": servers.nats_url, "instance": INSTANCE}
@@ -123,7 +119,7 @@ class _Stage:
         self._jetstream: JetStreamContext = client.jetstream()
         self._node = self._new_node()
         self._other = self._new_node(behind_proxy=drill.plan.mode == Mode.BOTH)
-        self._judged_to = 0
+        self._judge = Judge(self._settings, drill.tell)
 
     def _new_node(self, *, behind_proxy: bool = False) -> NodeProcess:
         dsn = self._settings.postgres_dsn
@@ -145,8 +141,7 @@ class _Stage:
         if self._drill.plan.mode in (Mode.BOTH, Mode.STANDBY):
             await self._other.start()
             await self._other.ready()
-        self._judged_to = int(self._clock.now()) + _MARGIN_S
-        await self._settled(self._judged_to)
+        await self._judge.begin()
 
     async def end(self) -> None:
         """End what runs."""
@@ -170,14 +165,7 @@ class _Stage:
         effect = Effect(SLACK_DEFAULT_S)
         if self._drill.plan.mode == Mode.BOTH:
             effect = Effect(SLACK_DEFAULT_S + _RETRY_CAP_S, [(begun, begun + gap_s)])
-        return Round(seed, gap_s, first_run_s, await self._judge(effect))
-
-    async def _judge(self, effect: Effect) -> Report:
-        stop = int(self._clock.now()) + _MARGIN_S
-        await self._settled(stop)
-        first, self._judged_to = self._judged_to, stop
-        self._drill.tell(f"verifying {stop - first} s")
-        return await verify(self._settings, self._client, first, stop, effect=effect, tell=lambda _text: None)
+        return Round(seed, gap_s, first_run_s, await self._judge.verdict(effect))
 
     # -------------------------------------------------------------------------------- what happens to nodes
 
@@ -204,7 +192,7 @@ class _Stage:
 
     async def _blind(self, gap_s: float) -> None:
         """Both fire; one of them hears nothing of Postgres for a while."""
-        self._proxy.freeze()
+        self._proxy.freeze(coming=True)
         await asyncio.sleep(gap_s)
         self._proxy.thaw()
         await asyncio.sleep(_RETRY_CAP_S)
@@ -242,15 +230,3 @@ class _Stage:
         if message.time is None:
             raise NodeFailed("the stream tells no time of its messages")
         return max(0.0, message.time.timestamp() - since)
-
-    async def _settled(self, second: int) -> None:
-        """Until every run up to the second is settled."""
-        bucket = await open_bucket(self._jetstream, INSTANCE)
-        try:
-            async with asyncio.timeout(SETTLE_TIMEOUT_S):
-                while (point := await read_recovery_point(bucket)) is None or point.watermark < second:
-                    await asyncio.sleep(_LOOK_S)
-        except TimeoutError:
-            raise NodeFailed(
-                f"not settled up to {second} within {SETTLE_TIMEOUT_S:.0f} s; see node.log"
-            ) from None

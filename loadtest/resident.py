@@ -1,4 +1,4 @@
-"""What the kernel says this process holds."""
+"""What the kernel says a process holds."""
 
 import ctypes
 import os
@@ -11,9 +11,9 @@ _M_MMAP_THRESHOLD: Final = -3
 _MMAP_FROM_BYTES: Final = 131_072
 
 
-def resident_bytes() -> int:
-    """Bytes of memory that are really there, right now."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
+def resident_bytes(pid: int | None = None) -> int:
+    """Bytes of memory that are really there, right now; of this process unless another is named."""
+    return int(Path(f"/proc/{pid or 'self'}/statm").read_text().split()[1]) * _PAGE_BYTES
 
 
 def peak_bytes() -> int:

@@ -119,7 +119,7 @@ class Broker:
 
     async def stored_ids(self, since: float) -> set[str]:
         """Ids of the runs that the stream has taken since then; raises `StreamUnreadable`."""
-        return await stored_ids(self._jetstream(), self.stream.name, since)
+        return await stored_ids(self._settings, self._jetstream(), self.stream.name, since)
 
     async def ensure_stream(self) -> float:
         """The stream's duplicate window in seconds; see `RunStream.ensure`."""

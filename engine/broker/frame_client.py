@@ -20,6 +20,7 @@ pinned to the minor release that the tests of this surface were passed with:
 import asyncio
 import re
 import socket
+import struct
 from asyncio import StreamReader, StreamReaderProtocol, StreamWriter
 from collections.abc import Callable
 from contextlib import suppress
@@ -37,6 +38,8 @@ from mainspring.engine.publishing.acks import Acks
 
 # In small letters, as nats-py hands it over.
 _PERMISSIONS = "permissions violation"
+# struct linger: on, for no time at all.
+_DISCARD = struct.pack("ii", 1, 0)
 _DENIED = re.compile(r"'permissions violation for publish to \"([^\"]+)\"").match
 
 
@@ -163,6 +166,7 @@ class FrameClient(LastingClient):
         self._pending: list[bytes] = []
         self._pending_data_size = 0
         if (plain := _socket_of(self._transport)) is not None:
+            _discard_unsent(plain)
             plain.abort()  # whatever the peer has not yet taken
         await super()._attempt_reconnect()
 
@@ -232,6 +236,14 @@ async def _dial(host: str, port: int, guard: Callable[[], bool]) -> GuardedSocke
         else:
             return made
     raise failed or OSError(f"{host} has no address")
+
+
+def _discard_unsent(plain: Any) -> None:
+    """What the kernel still holds ends with the connection too: it would go on trying for minutes, and a run
+    that arrives so late is stored beside its resend.
+    """
+    with suppress(OSError):
+        plain.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
 
 
 def _socket_of(transport: Any) -> Any:

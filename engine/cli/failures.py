@@ -5,6 +5,7 @@ import nats.errors
 
 from mainspring.changelog_tailer.errors import ChangeLogError, Unreachable
 from mainspring.engine.broker.stream import StreamUnfit
+from mainspring.engine.broker.stream_reader import StreamUnreadable
 from mainspring.engine.cli.tail import StreamMissing
 from mainspring.engine.config import SettingsError
 from mainspring.engine.embedded import EmbeddedError
@@ -12,7 +13,6 @@ from mainspring.engine.failover.recovery import RecoveryPointDamaged
 from mainspring.engine.jobs.definition import DefinitionError
 from mainspring.engine.jobs.errors import JobsError
 from mainspring.engine.publishing.publisher import BrokerClosed
-from mainspring.engine.publishing.stored import StreamUnreadable
 from mainspring.engine.verify.refusal import CannotJudge
 from mainspring.engine.web import PortTaken
 from mainspring.wheel.errors import ScheduleError

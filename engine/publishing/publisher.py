@@ -14,6 +14,7 @@ import numpy as np
 from nats.errors import Error as NatsError
 
 from mainspring.engine.broker.connections import Answered, Broker
+from mainspring.engine.broker.stream_reader import StreamUnreadable
 from mainspring.engine.clock import Clock
 from mainspring.engine.metrics import Metrics
 from mainspring.engine.publishing.acknowledged import AcknowledgedRuns
@@ -22,7 +23,6 @@ from mainspring.engine.publishing.answers import MENDS, Answer, read_answer
 from mainspring.engine.publishing.denials import Denials
 from mainspring.engine.publishing.frame import message_bytes, run_id, subject
 from mainspring.engine.publishing.inflight import RETRY_MAX_S, Batch, InFlight, Stored
-from mainspring.engine.publishing.stored import StreamUnreadable
 from mainspring.wheel import Frames
 
 log = logging.getLogger(__name__)
@@ -300,10 +300,13 @@ class Publisher:
             for batch in batches:
                 batch.resend_at = now + RETRY_MAX_S
             return
+        runs = sum(batch.left for batch in batches)
         for batch in batches:
             self._settle_stored(batch, stored)
             batch.first_sent_at = None
             batch.resend_at = now
+        sent = sum(batch.left for batch in batches)
+        log.info("looked up %d runs in the stream: it has %d, %d are sent", runs, runs - sent, sent)
 
     def _settle_stored(self, batch: Batch, stored: set[str]) -> None:
         for index in batch.open():

@@ -66,25 +66,27 @@ async def read_told(bucket: Bucket) -> Told | None:
 
 
 def excuse(
-    gaps: list[Gap], at: Instants, catch_up: NDArray[np.uint8]
+    gaps: list[Gap], at: Instants, *policies: NDArray[np.uint8]
 ) -> tuple[NDArray[np.bool_], Counter[str]]:
     """Which of these runs, none of them stored, the gaps excuse; and how many by reason.
 
-    at: (n,) the seconds they were due in. catch_up: (n,) the policy of each run's job.
+    at: (n,) the seconds they were due in. policies: (n,) that of each run's job, likeliest first: around a
+    change either may have held.
     """
     excused, skipped = np.zeros(len(at), np.bool_), Counter[str]()
     for gap in gaps:
         left = {
             reason: _UNCOUNTED if count is NOT_COUNTED else count for reason, count in gap.skipped.items()
         }
-        inside = (at >= gap.first) & (at <= gap.last) & ~excused
-        for policy in np.unique(catch_up[inside]).tolist():
-            of_policy = np.flatnonzero(inside & (catch_up == policy))
-            oldest_first = of_policy[np.argsort(at[of_policy], kind="stable")]
-            for reason in _REASONS.get(policy, _REASONS_OF_ALL):
-                count = min(len(oldest_first), left.get(reason, 0))
-                excused[oldest_first[:count]] = True
-                oldest_first = oldest_first[count:]
-                left[reason] = left.get(reason, 0) - count
-                skipped[reason] += count
+        for catch_up in policies:
+            inside = (at >= gap.first) & (at <= gap.last) & ~excused
+            for policy in np.unique(catch_up[inside]).tolist():
+                of_policy = np.flatnonzero(inside & (catch_up == policy))
+                oldest_first = of_policy[np.argsort(at[of_policy], kind="stable")]
+                for reason in _REASONS.get(policy, _REASONS_OF_ALL):
+                    count = min(len(oldest_first), left.get(reason, 0))
+                    excused[oldest_first[:count]] = True
+                    oldest_first = oldest_first[count:]
+                    left[reason] = left.get(reason, 0) - count
+                    skipped[reason] += count
     return excused, +skipped

@@ -9,12 +9,12 @@ from nats.js.client import JetStreamContext
 from nats.js.errors import NotFoundError
 from numpy.typing import NDArray
 
-from mainspring.changelog_tailer import close, connect
+from mainspring.changelog_tailer import NEVER, close, connect
 from mainspring.engine.broker.bucket import find_bucket
+from mainspring.engine.broker.stream_reader import StreamReader
 from mainspring.engine.config import Settings
 from mainspring.engine.jobs.instants import iso_of_epoch
 from mainspring.engine.tls import postgres_tls
-from mainspring.engine.verify.arrivals import StreamReader
 from mainspring.engine.verify.effect import Effect, Instants
 from mainspring.engine.verify.gaps import Told, excuse, read_told
 from mainspring.engine.verify.history import History, read_history
@@ -119,7 +119,7 @@ class _Findings:
             raise CannotJudge("the stream holds nothing of the span any more; verify a later one")
         job, at = job[~evicted], at[~evicted]
         dead = self._told.is_dead(history.ids[job], at)
-        excused, skipped = excuse(self._told.gaps, *due_with_policy(history, job, at))
+        excused, skipped = excuse(self._told.gaps, *due_with_policies(history, job, at))
         missing = np.flatnonzero(~excused & ~dead)
         strangers = reader.strangers
         return Report(
@@ -159,23 +159,47 @@ def _gone_until(reader: StreamReader, info: StreamInfo) -> int:
     return max(created, reader.gone_until or 0)
 
 
-def due_with_policy(history: History, job: Instants, at: Instants) -> tuple[Instants, NDArray[np.uint8]]:
-    """The second in which each run was due, and its policy: by the last version that may have given it.
+def due_with_policies(
+    history: History, job: Instants, at: Instants
+) -> tuple[Instants, NDArray[np.uint8], NDArray[np.uint8]]:
+    """The second in which each run was due, and its policy, by the last version that may have given it and by
+    the first: a change of policy leaves open which of them held.
 
     A one-shot that was committed after its instant was due in the second after its commit.
     """
-    rows, version = history.rows, _version_of(history, job, at)
-    was_late = (rows["run_at"][version] == at) & (rows["changed_at"][version] >= at * 1_000_000)
-    due = np.where(was_late, rows["changed_at"][version] // 1_000_000 + 1, at)
-    return due, rows["catch_up"][version]
+    rows, version = history.rows, _version_of(history, job, at, history.may_after)
+    first = _version_of(history, job, at, history.sure_after)
+    brought = _brought(history, version)
+    changed_at = rows["changed_at"][brought]
+    was_late = (rows["run_at"][version] == at) & (rows["seq"][brought] != 0) & (changed_at >= at * 1_000_000)
+    due = np.where(was_late, changed_at // 1_000_000 + 1, at)
+    return due, rows["catch_up"][version], rows["catch_up"][first]
 
 
-def _version_of(history: History, job: Instants, at: Instants) -> Instants:
+def _version_of(history: History, job: Instants, at: Instants, after: Instants) -> Instants:
+    """The last of its versions that holds at each run, if each holds `after` so many seconds."""
     begin, rows = history.first_version(), history.rows
+    edited = _edited(history)
     version: Instants = begin[job + 1] - 1
     while True:
-        later = (history.may_after[version] >= at) & (rows["run_at"][version] != at)
+        later = (after[version] >= at) & ((rows["run_at"][version] != at) | edited[version])
         wrong = np.flatnonzero((later | ~history.alive[version]) & (version > begin[job]))
         if not len(wrong):
             return version
         version[wrong] -= 1
+
+
+def _brought(history: History, version: Instants) -> Instants:
+    """The version that brought the instant of a one-shot, which edits of all else leave as it was."""
+    edited, version = _edited(history), version.copy()
+    while (again := edited[version]).any():
+        version[again] -= 1
+    return version
+
+
+def _edited(history: History) -> NDArray[np.bool_]:
+    """Versions of a one-shot whose instant stood in the version before, which would have run it."""
+    once, job = history.rows["run_at"], history.job
+    edited = np.zeros(len(once), np.bool_)
+    edited[1:] = (once[1:] == once[:-1]) & (once[1:] != NEVER) & (job[1:] == job[:-1]) & history.alive[:-1]
+    return edited

@@ -11,11 +11,11 @@ from nats.aio.client import Client
 from nats.aio.transport import TcpTransport
 from nats.errors import UnexpectedEOF
 from nats.js.api import StreamConfig
-from tcp_proxy import proxied
 
 from mainspring.engine.broker.frame_client import FrameClient, FrameTransport
 from mainspring.engine.embedded import EmbeddedNats
 from mainspring.engine.publishing.ack_filter import AckFilter
+from mainspring.loadtest.tcp_proxy import Link, proxied
 
 BATCH = b"PUB nobody.listens 100000\r\n" + b"x" * 100_000 + b"\r\n"
 
@@ -99,6 +99,46 @@ async def test_writing_waits_for_room_and_ends_with_the_connection(own_nats: Emb
         assert client.write(b"PING\r\n")
         await client.close()
     assert written < 200  # 20 MB: what the sockets on the way can hold, and no more
+
+
+async def test_what_the_peer_has_not_taken_of_a_connection_that_is_left_never_arrives(
+    own_nats: EmbeddedNats,
+) -> None:
+    """Not even what the kernel had taken: after minutes without a way it would arrive, beside its resend."""
+    arrived: list[int] = []
+    links: list[Link] = []
+
+    def counted(link: Link) -> None:
+        arrived.append(0)
+        links.append(link)
+        number = len(arrived) - 1
+
+        def upward(chunk: bytes) -> bytes:
+            arrived[number] += len(chunk)
+            return chunk
+
+        link.upward = upward
+
+    async with proxied(own_nats.port, counted) as proxy:
+        client = FrameClient()
+        await client.connect(own_nats.url.replace(str(own_nats.port), str(proxy.port)))
+        proxy.freeze()
+        greeted, written = arrived[0], 0
+        while client.has_room:
+            assert client.write(BATCH)
+            written += len(BATCH)
+            await asyncio.sleep(0.01)
+        assert isinstance(client._transport, FrameTransport)
+        assert client._transport._io_writer is not None
+        taken = written - client._transport._io_writer.transport.get_write_buffer_size()
+        await client.force_reconnect()
+        await until(lambda: client.is_connected and len(arrived) == 2)
+        links[0].downward = lambda _chunk: b""  # an answer would end what is closed here
+        proxy.thaw()
+        await client.flush()
+        await asyncio.sleep(0.5)
+        assert 0 < arrived[0] - greeted < taken
+        await client.close()
 
 
 async def test_nothing_is_written_while_disconnected(own_nats: EmbeddedNats) -> None:

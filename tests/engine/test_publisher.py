@@ -8,13 +8,13 @@ import nats as nats_client
 import pytest
 from nats.js.api import DiscardPolicy, StreamConfig
 from publisher_bench import INSTANCES, Bench, bench_on, every_second
-from tcp_proxy import proxied
 
 from mainspring.engine.broker.connections import Broker
 from mainspring.engine.broker.stream import StreamUnfit, covers
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.config import load_settings
 from mainspring.engine.embedded import EmbeddedNats
+from mainspring.loadtest.tcp_proxy import proxied
 from mainspring.wheel import Frames, Wheel, shard_of
 
 

@@ -67,6 +67,14 @@ def test_window_serves_all_and_latest_together() -> None:
     assert (int(found.sum()), dict(skipped)) == (2, {"window": 2})
 
 
+def test_a_run_of_which_either_policy_may_have_held_is_excused_by_the_reason_of_either_and_once() -> None:
+    instants = np.array([NOW, NOW + 1, NOW + 2])
+    last = np.full(3, CATCH_UP_ALL, np.uint8)
+    first = np.array([CATCH_UP_NONE, CATCH_UP_NONE, CATCH_UP_ALL], np.uint8)
+    found, skipped = excuse([gap(0, 9, none=1, window=1)], instants, last, first)
+    assert (found.tolist(), dict(skipped)) == ([True, True, False], {"window": 1, "none": 1})
+
+
 def test_dead_letters_are_told_by_job_and_instant() -> None:
     told = Told(NOW, [], frozenset({(7, NOW)}))
     assert told.is_dead(np.array([7, 7, 8]), np.array([NOW, NOW + 1, NOW])).tolist() == [True, False, False]

@@ -24,7 +24,7 @@ from mainspring.engine.verify.crons import spread
 from mainspring.engine.verify.effect import Effect
 from mainspring.engine.verify.history import history_of
 from mainspring.engine.verify.owed import Owed
-from mainspring.engine.verify.verifying import due_with_policy
+from mainspring.engine.verify.verifying import due_with_policies
 from mainspring.engine.verify.wall import base_instants
 from mainspring.wheel import ScheduleError, parse_cron
 from mainspring.wheel.definition import Schedule
@@ -257,7 +257,7 @@ def test_a_one_shot_is_skipped_by_the_policy_and_in_the_second_that_it_was_commi
     in_time = changed({"job_id": 1, "op": OP_DELETE}, change(OP_INSERT, NOW + 10, **once, catch_up=2))
     late = changed({"job_id": 1, "op": OP_DELETE}, change(OP_INSERT, NOW + 80.5, **once, catch_up=2))
     for owed, due in ((in_time, NOW + 50), (late, NOW + 81)):
-        found, policy = due_with_policy(owed.history, np.array([0]), np.array([NOW + 50]))
+        found, policy, _ = due_with_policies(owed.history, np.array([0]), np.array([NOW + 50]))
         assert (found.tolist(), policy.tolist()) == ([due], [CATCH_UP_NONE])
 
 
@@ -269,9 +269,44 @@ def test_a_run_is_skipped_by_the_policy_of_its_time() -> None:
         change(OP_DELETE, NOW + 60, job_id=1),
     )
     at = np.array([NOW + 10, NOW + 40, NOW + 59])
-    found, policy = due_with_policy(owed.history, np.zeros(3, np.int64), at)
+    found, last, first = due_with_policies(owed.history, np.zeros(3, np.int64), at)
     assert found.tolist() == at.tolist()
-    assert policy.tolist() == [CATCH_UP_NONE, CATCH_UP_ALL, CATCH_UP_ALL]
+    assert last.tolist() == first.tolist() == [CATCH_UP_NONE, CATCH_UP_ALL, CATCH_UP_ALL]
+
+
+def test_around_a_change_of_policy_a_run_may_have_been_skipped_by_either() -> None:
+    grid = {"job_id": 1, "every_s": 1}
+    owed = changed(
+        {"op": OP_LOAD, **grid, "catch_up": CATCH_UP_NONE},
+        change(OP_UPDATE, NOW + 30.6, **grid, catch_up=CATCH_UP_ALL),
+    )
+    at = np.array([NOW + 29, NOW + 30, NOW + 31, NOW + 32 + SLACK_S])
+    _, last, first = due_with_policies(owed.history, np.zeros(4, np.int64), at)
+    assert last.tolist() == [CATCH_UP_NONE, CATCH_UP_ALL, CATCH_UP_ALL, CATCH_UP_ALL]
+    assert first.tolist() == [CATCH_UP_NONE, CATCH_UP_NONE, CATCH_UP_NONE, CATCH_UP_ALL]
+
+
+@pytest.mark.parametrize(
+    ("inserted_at", "due"), [(NOW + 10, NOW + 50), (NOW + 50.2, NOW + 51)], ids=["in time", "late"]
+)
+def test_a_one_shot_beside_a_change_of_its_policy_was_due_by_the_change_that_brought_it(
+    inserted_at: float, due: int
+) -> None:
+    once = {"job_id": 1, "run_at": NOW + 50}
+    owed = changed(
+        {"job_id": 1, "op": OP_DELETE},
+        change(OP_INSERT, inserted_at, **once, catch_up=CATCH_UP_NONE),
+        change(OP_UPDATE, NOW + 50.6, **once, catch_up=CATCH_UP_ALL),
+    )
+    found, _, first = due_with_policies(owed.history, np.array([0]), np.array([NOW + 50]))
+    assert (found.tolist(), first.tolist()) == ([due], [CATCH_UP_NONE])
+
+
+def test_a_one_shot_that_stood_there_before_all_changes_was_due_in_its_second() -> None:
+    once = {"job_id": 1, "run_at": NOW + 50, "changed_at": (NOW + 60) * 1_000_000}
+    owed = changed({"op": OP_LOAD, **once}, change(OP_UPDATE, NOW + 60, job_id=1, run_at=NOW + 50))
+    found, _, _ = due_with_policies(owed.history, np.array([0]), np.array([NOW + 50]))
+    assert found.tolist() == [NOW + 50]
 
 
 def test_an_edit_of_what_has_run_does_not_run_it_again() -> None:

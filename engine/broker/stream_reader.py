@@ -19,15 +19,17 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.client import JetStreamContext
+from numpy.typing import NDArray
 
 from mainspring.engine.broker.frame_client import FrameClient
 from mainspring.engine.broker.login import nats_login
 from mainspring.engine.config import Settings
 from mainspring.engine.publishing.acks import Acks
-from mainspring.engine.publishing.stored import StreamUnreadable
-from mainspring.engine.verify.effect import Instants
+
+Instants = NDArray[np.int64]
 
 PULL: Final = 16_384
+_NO_END: Final = 2**62  # of no stream
 _PULLS: Final = 3
 _PULL_EXPIRES_S: Final = 20
 _STALL_S: Final = 15.0
@@ -37,11 +39,16 @@ _ID: Final = "Nats-Msg-Id"
 
 # Reply: $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<nanoseconds>.<pending>.
 _RUN: Final = re.compile(
-    rb"HMSG \S+ \d+ \$JS\.ACK\.\S+\.\d+\.(\d+)\.\d+\.(\d+)\.\d+ \d+ \d+\r\n"
+    rb"HMSG \S+ \d+ \$JS\.ACK\.\S+\.\d+\.(\d+)\.(\d+)\.(\d+)\.\d+ \d+ \d+\r\n"
     rb"NATS/1\.0\r\nNats-Msg-Id: (-?\d+)@(\d+)\r\n(?:[^\r\n]+\r\n)*\r\n\r\n"
 )
 _WORDS: Final = _RUN.groups
+_PLAIN: Final = re.compile(r"(-?\d+)@(\d+)")
 _HAND: Final = re.compile(r"(-?\d+)@(\d+)!")
+
+
+class StreamUnreadable(Exception):
+    """The stream did not answer to the end; what it holds is still unknown."""
 
 
 @dataclass(slots=True)
@@ -55,14 +62,18 @@ class Chunk:
 
 
 class Deliveries:
-    """What comes to the consumer. In the place of `Acks` in front of a connection."""
+    """What comes to the consumer; all behind `end_seq` is passed over. In the place of `Acks` in front of a
+    connection.
+    """
 
     def __init__(self) -> None:
+        self.end_seq = _NO_END
         self._words: list[bytes] = []
         self.hands: list[int] = []
         self.strangers: list[str] = []
         self.seen = 0
         self.last_seq = 0
+        self._delivered = 0
         self.came = asyncio.Event()
 
     def read(self, buffer: bytearray, at: int, end: int) -> int:
@@ -73,30 +84,48 @@ class Deliveries:
             at = found.end()
         if len(words) > before:
             self.seen += (len(words) - before) // _WORDS
-            self.last_seq = int(words[-_WORDS])
+            self._came(int(words[-_WORDS]), int(words[1 - _WORDS]))
             self.came.set()
         return at
 
     async def other(self, message: Msg) -> None:
-        """A message that is no ordinary run: a run by hand, a stranger's, or the server's own word."""
+        """A message that is no ordinary run: a run by hand, a stranger's, or the server's own word. Over a
+        websocket the ordinary ones too.
+        """
         if not message.reply:  # a status: the end of a pull
             self.came.set()
             return
-        run_id = (message.headers or {}).get(_ID, "")
-        if hand := _HAND.match(run_id):
+        sequence, stored_at = message.metadata.sequence, int(message.metadata.timestamp.timestamp())
+        self._note(sequence.stream, stored_at, (message.headers or {}).get(_ID, ""))
+        self.seen += 1
+        self._came(sequence.stream, sequence.consumer)
+        self.came.set()
+
+    @property
+    def ended(self) -> bool:
+        """Whether all up to `end_seq` is seen: what goes through nats-py comes after what lay behind it."""
+        return self.last_seq >= self.end_seq and self.seen >= self._delivered
+
+    def _came(self, seq: int, delivered: int) -> None:
+        self.last_seq, self._delivered = max(self.last_seq, seq), max(self._delivered, delivered)
+
+    def _note(self, seq: int, stored_at: int, run_id: str) -> None:
+        if seq > self.end_seq:
+            return
+        if plain := _PLAIN.fullmatch(run_id):
+            self._words += [b"%d" % seq, b"0", b"%d" % (stored_at * 10**9), *map(str.encode, plain.groups())]
+        elif hand := _HAND.match(run_id):
             self.hands.append(int(hand[2]))
         else:
-            self.strangers.append(run_id or f"message {message.metadata.sequence.stream} without an id")
-        self.seen += 1
-        self.last_seq = max(self.last_seq, message.metadata.sequence.stream)
-        self.came.set()
+            self.strangers.append(run_id or f"message {seq} without an id")
 
     def take(self) -> Chunk:
         """What has come since the last call."""
         self.came.clear()
         numbers = np.fromstring(b" ".join(self._words), np.int64, sep=" ")
         self._words.clear()
-        seqs, times, job_ids, at = numbers.reshape(-1, _WORDS).T
+        rows = numbers.reshape(-1, _WORDS)
+        seqs, _, times, job_ids, at = rows[rows[:, 0] <= self.end_seq].T
         return Chunk(job_ids, at, seqs, times // 10**9)
 
 
@@ -129,11 +158,10 @@ class StreamReader:
         self._deliveries = Deliveries()
         self.gone_until: int | None = None
         self.messages = 0
-        self._last_seq = 0
 
     async def fix_end(self) -> None:
-        """Read no further than what is stored by now."""
-        self._last_seq = (await self._jetstream.stream_info(self._stream)).state.last_seq
+        """Take nothing that is stored later: a job may be made meanwhile, and run."""
+        self._deliveries.end_seq = (await self._jetstream.stream_info(self._stream)).state.last_seq
 
     @property
     def hands(self) -> list[int]:
@@ -173,7 +201,7 @@ class StreamReader:
                 await self._require_end(client, made.name)
                 return
             # Asked in one breath with the taking: while the chunk is looked at, more comes.
-            ended = self._deliveries.last_seq >= self._last_seq
+            ended = self._deliveries.ended
             chunk = self._deliveries.take()
             await self._note_removed(chunk, expected)
             expected = int(chunk.seqs[-1]) + 1 if len(chunk.seqs) else expected
