@@ -13,7 +13,7 @@ SOURCES := $(wildcard wheel/*.pyx wheel/*.pxd wheel/*.h changelog_tailer/*.pyx c
 	engine/*/*.pyx engine/*/*.pxd loadtest/*.pyx)
 
 .DEFAULT_GOAL := help
-.PHONY: help install build demo test units acceptance check format bench soak-changes failover broker-drill ontime oracles travel sanitize sanitize-brisk dist clean
+.PHONY: help install build demo test units acceptance check format bench soak-changes failover broker-drill ontime lateness oracles travel sanitize sanitize-brisk dist clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -65,6 +65,9 @@ soak-changes: install ## minutes of sixteen writers, and dozens of kills: is the
 
 ontime: install ## five minutes at a million jobs: is every second drained on time beside busy Python?
 	$(BIN)/mainspring loadtest ontime $(ARGS)
+
+lateness: install ## 20,000 runs a second for ten minutes, after two: how late is each acknowledged?
+	$(BIN)/mainspring loadtest lateness $(ARGS)
 
 # Each some minutes; ARGS="--jobs 100000", or one mode by hand: mainspring loadtest failover --help
 failover: install ## nodes killed, ended, frozen and blind for a quarter of an hour; verify is the judge

@@ -18,7 +18,13 @@ PUBLISH_ERRORS = (
     *("refused", "disconnected"),
 )
 
-_LATENESS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 90, 300, 3600)
+# In steps of a tenth where the burst of a busy second lies: a 99.9th percentile is told as closely.
+_LATENESS_S = (
+    *(0.005, 0.01, 0.025, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.11, 0.12, 0.135, 0.15, 0.17, 0.19, 0.21, 0.23),
+    *(0.25, 0.275, 0.3, 0.33, 0.36, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1, 1.5, 2.5, 5, 10, 30, 60, 90),
+    *(300, 3600),
+)
+_TICK_LATENESS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 90, 300, 3600)
 _TICK_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
 
@@ -132,7 +138,7 @@ class Metrics:
         self.tick_lateness = Histogram(
             "mainspring_tick_lateness_seconds",
             "From the edge of a second to the end of its draining",
-            buckets=_LATENESS_S,
+            buckets=_TICK_LATENESS_S,
             registry=self.registry,
         )
 

@@ -17,8 +17,8 @@ from mainspring.engine.embedded import EmbeddedError
 from mainspring.engine.verify.refusal import CannotJudge
 from mainspring.loadtest.broker_rounds import Drill, Kind, Memory, Plan, Round
 from mainspring.loadtest.failover_fleet import POLICIES
-from mainspring.loadtest.failover_node import NodeFailed
 from mainspring.loadtest.judging import lines, quantile, sums, told
+from mainspring.loadtest.node_process import NodeFailed
 
 DIFFERENCES: Final = 3
 # With less nothing is told of memory: buffers that fill once, and stay, are a part of it.

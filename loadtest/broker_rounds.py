@@ -20,8 +20,8 @@ from mainspring.engine.stopping import cancelled
 from mainspring.engine.verify.report import Report
 from mainspring.loadtest.broker_link import BrokerFaults, Loss
 from mainspring.loadtest.failover_fleet import Changes, sow
-from mainspring.loadtest.failover_node import NodeFailed, NodeProcess
 from mainspring.loadtest.judging import Judge
+from mainspring.loadtest.node_process import NodeFailed, NodeProcess
 from mainspring.loadtest.tcp_proxy import proxied
 
 INSTANCE: Final = "broker"

@@ -14,6 +14,7 @@ class LoadTests(LazyGroup):
         "wheel": "mainspring.loadtest.wheel:wheel_command",
         "ontime": "mainspring.loadtest.ontime:ontime_command",
         "publish": "mainspring.loadtest.publishing:publish_command",
+        "lateness": "mainspring.loadtest.lateness:lateness_command",
         "changes": "mainspring.loadtest.changes:changes_command",
         "coldstart": "mainspring.loadtest.coldstart:coldstart_command",
         "failover": "mainspring.loadtest.failover:failover_command",

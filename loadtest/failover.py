@@ -17,9 +17,9 @@ from mainspring.engine.broker.stream_reader import StreamUnreadable
 from mainspring.engine.embedded import EmbeddedError
 from mainspring.engine.verify.refusal import CannotJudge
 from mainspring.loadtest.failover_fleet import POLICIES
-from mainspring.loadtest.failover_node import NodeFailed
 from mainspring.loadtest.failover_rounds import Drill, Mode, Plan, Round
 from mainspring.loadtest.judging import lines, quantile, sums, told
+from mainspring.loadtest.node_process import NodeFailed
 
 DIFFERENCES: Final = 3
 _GAP_S: Final = {

@@ -22,8 +22,8 @@ from mainspring.engine.stopping import cancelled
 from mainspring.engine.verify.effect import SLACK_DEFAULT_S, Effect
 from mainspring.engine.verify.report import Report
 from mainspring.loadtest.failover_fleet import Changes, sow
-from mainspring.loadtest.failover_node import NodeFailed, NodeProcess
 from mainspring.loadtest.judging import Judge
+from mainspring.loadtest.node_process import NodeFailed, NodeProcess
 from mainspring.loadtest.tcp_proxy import TcpProxy, proxied
 
 INSTANCE: Final = "failover"

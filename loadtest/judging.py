@@ -16,7 +16,7 @@ from mainspring.engine.failover.recovery import RecoveryPoint, read_recovery_poi
 from mainspring.engine.verify.effect import SLACK_DEFAULT_S, Effect
 from mainspring.engine.verify.report import Report
 from mainspring.engine.verify.verifying import verify
-from mainspring.loadtest.failover_node import NodeFailed
+from mainspring.loadtest.node_process import NodeFailed
 
 SETTLE_TIMEOUT_S: Final = 120.0
 SUMS: Final = ("owed", "stored", "either", "missing", "duplicate", "unexpected")

@@ -8,7 +8,6 @@ watch starts, so that what is measured is the way from frames to acknowledgement
 import asyncio
 import json
 import math
-import os
 import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -29,19 +28,13 @@ from mainspring.engine.clock import SystemClock
 from mainspring.engine.config import Settings, load_settings
 from mainspring.engine.embedded import EmbeddedError, EmbeddedNats
 from mainspring.engine.metrics import Metrics
-from mainspring.engine.publishing.inflight import FRAMES_MAX
 from mainspring.engine.publishing.publisher import REACH_MARGIN_S, Publisher
 from mainspring.engine.stopping import cancelled
-from mainspring.loadtest.fleet import Fleet
+from mainspring.loadtest.cpu import cpu_s
 from mainspring.loadtest.plan import Figures
 from mainspring.loadtest.raw_publisher import RawFailed, RawPublisher
+from mainspring.loadtest.rounds import ROUND_RUNS, Rounds, RunsLost
 from mainspring.loadtest.wheel_figures import Figure, as_json, as_table
-from mainspring.wheel import Frames, Wheel
-
-ROUND_RUNS: Final = 100_000
-"""Of one round, about: long enough that the first and the last thousand weigh little."""
-
-_TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 FIGURES: Final = (
     Figure("runs", "runs of the node's publisher, each acknowledged, and as many by the raw socket", 0),
@@ -60,10 +53,6 @@ FIGURES: Final = (
 )
 
 
-class RunsLost(RuntimeError):
-    """What the stream holds at the end is not what was acknowledged."""
-
-
 @dataclass
 class Side:
     """What one of the two publishers has done so far."""
@@ -76,30 +65,6 @@ class Side:
     @property
     def runs_per_s(self) -> float:
         return self.runs / sum(self.seconds)
-
-
-class Rounds:
-    """The runs of one second after the other: drained anew for each round and each side."""
-
-    def __init__(self, runs: int, instance: str) -> None:
-        self._fleet = Fleet(runs, uuid_keys=True, every_s=1)
-        self._instance = instance
-        self._second = 0
-
-    def next(self, inbox: str, first: int) -> list[Frames]:
-        """The runs of a second that had none yet. first: the reply number to begin with."""
-        self._second = max(self._second + 1, int(SystemClock().now()))
-        wheel = Wheel(self._second - 1, instance=self._instance, reply_prefix=inbox)
-        wheel.route("default")
-        wheel.apply(self._fleet.rows(0, self._fleet.jobs), self._fleet.texts)
-        batches: list[Frames] = []
-        whole = False
-        while not whole:
-            frames = Frames()
-            frames.reset(first + len(batches) * FRAMES_MAX)
-            whole = wheel.drain(self._second, self._second, frames)
-            batches.append(frames)
-        return batches
 
 
 class Race:
@@ -210,12 +175,6 @@ class Race:
             "duplicates": publisher.acknowledged.duplicates,
             "stored": stored,
         }
-
-
-def cpu_s(pid: int | None) -> float:
-    """User and system time of a process, seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS_A_SECOND
 
 
 def publish_command(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from command_line import Ended, mainspring
 
-from mainspring.loadtest.publishing import Rounds
+from mainspring.loadtest.rounds import Rounds
 
 PROMISED = {"runs", "runs_per_s", "raw_runs_per_s", "ratio", "client_us_per_run"}
 

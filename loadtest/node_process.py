@@ -64,14 +64,24 @@ class NodeProcess:
         if self._running().returncode is not None:
             raise NodeFailed(f"the node ended with status {self._running().returncode}: {self._told()}")
 
+    @property
+    def pid(self) -> int:
+        """The process id. Raises NodeFailed before `start`."""
+        return self._running().pid
+
+    async def metrics(self) -> str:
+        """What it tells of itself, in the text format of Prometheus."""
+        _, text = await self._get("/metrics")
+        return text
+
     async def active(self) -> bool:
         """Whether it is the one that publishes."""
         return await self.metric("mainspring_active") == 1
 
     async def metric(self, name: str) -> float:
         """The value of one sample, named as in the exposition, labels included."""
-        _, text = await self._get("/metrics")
-        values = [line.rsplit(" ", 1)[1] for line in text.splitlines() if line.startswith(f"{name} ")]
+        lines = (await self.metrics()).splitlines()
+        values = [line.rsplit(" ", 1)[1] for line in lines if line.startswith(f"{name} ")]
         if not values:
             raise NodeFailed(f"the node has no metric {name}")
         return float(values[0])
