@@ -122,11 +122,12 @@ class Drill:
         connection = await asyncpg.connect(dsn)
         self.tell(f"making {self.plan.jobs:,} jobs")
         await sow(connection, self.plan.jobs, self.plan.policies, self.plan.payload_bytes)
-        changes = asyncio.ensure_future(
-            Changes(connection, seed, self.plan.changes_per_s, self.plan.policies).go_on()
-        )
+        user = Changes(connection, seed, self.plan.changes_per_s, self.plan.policies)
+        begun = asyncio.Event()  # what is inserted before the very first load owes no first run soon
+        changes = asyncio.ensure_future(user.go_on(begun))
         try:
             await stage.begin()
+            begun.set()
             done = []
             for number, kind in enumerate(kinds):
                 if changes.done():

@@ -42,8 +42,9 @@ class Changes:
         self._clock = SystemClock()
         self.made = 0
 
-    async def go_on(self) -> None:
-        """Until cancelled."""
+    async def go_on(self, begun: asyncio.Event) -> None:
+        """From then on, until cancelled."""
+        await begun.wait()
         kinds = (
             *(self._add, self._add, self._add_once, self._edit, self._edit, self._boost),
             *(self._change_policy, self._pause, self._resume, self._delete),

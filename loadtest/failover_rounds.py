@@ -89,9 +89,11 @@ class Drill:
         await sow(connection, self.plan.jobs, self.plan.policies)
         stage = _Stage(self, servers, proxy, client)
         user = Changes(connection, seed, self.plan.changes_per_s, self.plan.policies)
-        changes = asyncio.ensure_future(user.go_on())
+        begun = asyncio.Event()  # what is inserted before the very first load owes no first run soon
+        changes = asyncio.ensure_future(user.go_on(begun))
         try:
             await stage.begin()
+            begun.set()
             done = []
             for number in range(rounds):
                 if changes.done():
