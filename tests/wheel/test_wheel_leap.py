@@ -153,8 +153,8 @@ def fleets(draw: st.DrawFn, start: int) -> list[Change]:
 
 
 @pytest.mark.parametrize("start", [NOW, SPRING_FORWARD - DAY // 2])
-@given(data=st.data(), gap_s=st.sampled_from((97, 400, 400, 3700, 9000, 9000, DAY + 7000)))
-@settings(max_examples=settings().max_examples // 2)
+@given(data=st.data(), gap_s=st.sampled_from((97, 400, 400, 1000, 3700, 9000)))
+@settings(max_examples=settings().max_examples // 4)
 def test_a_leap_gives_what_stepping_gives(start: int, data: st.DataObject, gap_s: int) -> None:
     agree(data.draw(fleets(start)), start, gap_s)
 
@@ -172,7 +172,7 @@ def test_many_jobs_of_every_kind_in_many_shards(catch_up: int) -> None:
         Schedule(every_s=300, ends_at=NOW + 40_000),
         Schedule(every_s=3600, boost_every_s=20, boost_until=NOW + 5000),
     ]
-    jobs = [Change(Job(n, kinds[n % len(kinds)], catch_up=catch_up)) for n in range(900)]
+    jobs = [Change(Job(n, kinds[n % len(kinds)], catch_up=catch_up)) for n in range(270)]
     agree(jobs, NOW, STEPPED_S)
     agree(jobs, NOW, DAY)
 
