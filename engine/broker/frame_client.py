@@ -242,8 +242,10 @@ def _discard_unsent(plain: Any) -> None:
     """What the kernel still holds ends with the connection too: it would go on trying for minutes, and a run
     that arrives so late is stored beside its resend.
     """
-    with suppress(OSError):
-        plain.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
+    held = plain.get_extra_info("socket")
+    if held is not None:  # asyncio's TLS has let go of one that the peer has closed
+        with suppress(OSError):
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
 
 
 def _socket_of(transport: Any) -> Any:
