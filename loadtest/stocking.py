@@ -18,20 +18,9 @@ import asyncpg
 from mainspring.changelog_tailer import schema
 from mainspring.engine.embedded import EmbeddedPostgres
 from mainspring.loadtest.fleet import MIX, PAYLOAD_BYTES
+from mainspring.loadtest.log_triggers import switch_log
 
 INSERT_ROWS: Final = 1_000_000
-_LOG: Final = """
-do $$
-declare name text;
-begin
-    for name in
-        select tgname from pg_trigger where tgrelid = 'mainspring.jobs'::regclass and tgname like 'log_%'
-    loop
-        execute format('alter table mainspring.jobs {verb} trigger %I', name);
-    end loop;
-end
-$$
-"""
 
 
 @asynccontextmanager
@@ -57,12 +46,12 @@ async def _stock(dsn: str, jobs: int, tell: Callable[[int], None]) -> None:
     try:
         if await connection.fetchval("select count(*) from mainspring.jobs") != jobs:
             await connection.execute("truncate mainspring.jobs restart identity")
-            await connection.execute(_LOG.format(verb="disable"))
+            await switch_log(connection, on=False)
             for first in range(0, jobs, INSERT_ROWS):
                 rows = min(INSERT_ROWS, jobs - first)
                 await connection.execute(_insert_sql(rows))
                 tell(first + rows)
-            await connection.execute(_LOG.format(verb="enable"))
+            await switch_log(connection, on=True)
             await connection.execute("vacuum analyze mainspring.jobs")
             await connection.execute("checkpoint")
     finally:

@@ -22,6 +22,7 @@ import asyncpg
 
 from mainspring.changelog_tailer import schema
 from mainspring.engine.embedded import EmbeddedPostgres
+from mainspring.loadtest.log_triggers import switch_log
 from mainspring.loadtest.plan import Figures
 from mainspring.loadtest.tailing import tail_figures
 
@@ -34,18 +35,6 @@ ROUNDS: Final = 15
 
 COMMITS_PER_S: Final = 1000
 _EMPTY: Final = ("truncate mainspring.jobs restart identity", "truncate mainspring.job_changes")
-_WITHOUT_LOG: Final = """
-do $$
-declare name text;
-begin
-    for name in
-        select tgname from pg_trigger where tgrelid = 'mainspring.jobs'::regclass and tgname like 'log_%'
-    loop
-        execute format('alter table mainspring.jobs disable trigger %I', name);
-    end loop;
-end
-$$
-"""
 _INSERT: Final = """
 insert into mainspring.jobs (key, every_s, payload)
 select 'job-' || n, 60, '{"url": "https://example.org/12345"}' from generate_series(1, $1::int) as n
@@ -120,8 +109,16 @@ async def _database(server: EmbeddedPostgres, name: str) -> str:
     dsn = server.dsn_for(name)
     await schema.init(dsn)
     if name == PLAIN:
-        await _execute(dsn, _WITHOUT_LOG)
+        await _leave_log_out(dsn)
     return dsn
+
+
+async def _leave_log_out(dsn: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await switch_log(connection, on=False)
+    finally:
+        await connection.close()
 
 
 async def _execute(dsn: str, *statements: str) -> None:

@@ -1,17 +1,24 @@
--- A role for engines: it may read and nothing else. Grant it to the user in the engine's address:
+-- Two roles, to be granted to the users in question: engines may read and nothing else; those who write jobs need
+-- not know what others wrote, so the log is closed to them, and its triggers are not.
 --     grant mainspring_engine to some_user;
 -- Repeated with every db init, so that tables of later versions are covered.
 
 do $$
+declare role name;
 begin
-    if not exists (select from pg_roles where rolname = 'mainspring_engine')
-        and exists (select from pg_roles where rolname = current_user and (rolcreaterole or rolsuper))
-    then
-        create role mainspring_engine nologin;
+    if not exists (select from pg_roles where rolname = current_user and (rolcreaterole or rolsuper)) then
+        return;
     end if;
-exception
-    -- Roles belong to the whole cluster: another database's db init may have been first.
-    when duplicate_object or unique_violation then null;
+    foreach role in array array['mainspring_engine', 'mainspring_writer'] loop
+        if not exists (select from pg_roles where rolname = role) then
+            begin
+                execute format('create role %I nologin', role);
+            exception
+                -- Roles belong to the whole cluster: another database's db init may have been first.
+                when duplicate_object or unique_violation then null;
+            end;
+        end if;
+    end loop;
 end
 $$;
 
@@ -21,20 +28,6 @@ begin
         grant usage on schema mainspring to mainspring_engine;
         grant select on all tables in schema mainspring to mainspring_engine;
     end if;
-end
-$$;
-
--- A role for those who write jobs and need not know what others wrote: the log is closed to it, its triggers are
--- not. Grant it in the same way.
-do $$
-begin
-    if not exists (select from pg_roles where rolname = 'mainspring_writer')
-        and exists (select from pg_roles where rolname = current_user and (rolcreaterole or rolsuper))
-    then
-        create role mainspring_writer nologin;
-    end if;
-exception
-    when duplicate_object or unique_violation then null;
 end
 $$;
 

@@ -4,8 +4,7 @@ import asyncio
 import itertools
 import json
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import asyncpg
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from command_line import Ended, mainspring
 from conftest import execute
+from running_node import running
 from wheel_rows import Change, batch, every
 
 from mainspring.changelog_tailer import schema
@@ -57,19 +57,6 @@ def for_node(dsn: str, nats_url: str) -> Settings:
     return load_settings(
         {"postgres_dsn": dsn, "nats_url": nats_url, "instance": instance, "http_port": 0, "retry_cap_s": 0.5}
     )
-
-
-@asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[Node]:
-    node, stop = Node(settings), asyncio.Event()
-    try:
-        await node.start()
-        task = asyncio.create_task(node.run_until(stop))
-        yield node
-        stop.set()
-        await task
-    finally:
-        await node.aclose()
 
 
 def wheel_of(node: Node) -> Wheel:

@@ -2,13 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from itertools import count
 
 import aiohttp
 import asyncpg
 import pytest
+from running_node import running
 
 from acceptance.stream_reader import stored_runs
 from mainspring.changelog_tailer import schema
@@ -34,19 +33,6 @@ async def settings(database: str, nats_url: str) -> Settings:
             "watchdog_period_s": 0.005,
         }
     )
-
-
-@asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[Node]:
-    node, stop = Node(settings), asyncio.Event()
-    try:
-        await node.start()
-        task = asyncio.create_task(node.run_until(stop))
-        yield node
-        stop.set()
-        await task
-    finally:
-        await node.aclose()
 
 
 async def sql(settings: Settings, statement: str) -> int:

@@ -9,8 +9,9 @@ import asyncpg
 import pytest_asyncio
 from conftest import execute
 from other_cluster import dump_of, password_of, replica_of, restore, roles_of, successor_of
+from running_node import running
 
-from engine.test_doctor_deep import EVERY_KIND, GOOD, equal, for_node, has_read, running, wheel_of
+from engine.test_doctor_deep import EVERY_KIND, GOOD, equal, for_node, has_read, wheel_of
 from mainspring.changelog_tailer import schema
 from mainspring.engine.embedded import EmbeddedNats, EmbeddedPostgres
 from mainspring.engine.embedded.postgres import DATABASE, USER

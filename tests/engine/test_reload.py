@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 import pytest
+from running_node import running
 
 from acceptance.stream_reader import stored_runs
-from engine.test_node import metric, running, until_metric
+from engine.test_node import metric, until_metric
 from mainspring.changelog_tailer import schema
 from mainspring.engine.config import Settings, load_settings
 from mainspring.engine.embedded import EmbeddedPostgres
