@@ -121,7 +121,7 @@ class Drill:
     ) -> tuple[list[Round], list[Memory]]:
         connection = await asyncpg.connect(dsn)
         self.tell(f"making {self.plan.jobs:,} jobs")
-        await sow(connection, self.plan.jobs, self.plan.policies, self.plan.payload_bytes)
+        await sow(connection, self.plan.jobs, self.plan.policies, payload_bytes=self.plan.payload_bytes)
         user = Changes(connection, seed, self.plan.changes_per_s, self.plan.policies)
         begun = asyncio.Event()  # what is inserted before the very first load owes no first run soon
         changes = asyncio.ensure_future(user.go_on(begun))

@@ -35,6 +35,10 @@ _FAILED: Final = (NodeFailed, CannotJudge, StreamUnreadable, EmbeddedError, Nats
 def failover_command(
     *,
     jobs: Annotated[int, typer.Option("--jobs", min=100, metavar="N", help="Jobs to begin with.")] = 20_000,
+    rate: Annotated[
+        float,
+        typer.Option("--rate", min=1, metavar="N", help="Runs a second at most; the other jobs are slow."),
+    ] = 15_000.0,
     rounds: Annotated[int, typer.Option("--rounds", min=1, metavar="R", help="How many rounds.")] = 10,
     mode: Annotated[Mode, typer.Option("--mode", help="What happens in each.")] = Mode.KILL,
     gap_s: Annotated[
@@ -73,7 +77,7 @@ def failover_command(
     folder = embedded or Path(tempfile.mkdtemp(prefix="mainspring-failover-"))
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)  # Postgres runs as another user where this one is root
-    plan = Plan(jobs, mode, gap_s or _GAP_S[mode], changes_per_s, tuple(catch_up or POLICIES))
+    plan = Plan(jobs, rate, mode, gap_s or _GAP_S[mode], changes_per_s, tuple(catch_up or POLICIES))
     try:
         played = asyncio.run(_play(folder, plan, seed, rounds))
     except (*_FAILED, asyncpg.PostgresError) as failed:

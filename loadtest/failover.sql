@@ -1,9 +1,11 @@
 -- name: sow
 -- Intervals of all catch-up policies, a twentieth of them cron jobs; a hash of the number draws, so that a fleet
--- is the same every time. $3: bytes of payload.
+-- is the same every time. $3: bytes of payload. The first $4 are brisk, the others come a few times a day.
 insert into mainspring.jobs (every_s, cron, catch_up, payload)
-select case when n % 20 > 0 then (array[5, 10, 15, 30, 30, 60, 60, 60, 60, 300])[1 + (n * 7919) % 10] end,
-       case when n % 20 = 0 then (array['* * * * *', '*/2 * * * *', 'H/3 * * * *', '*/10 * * * * *'])[1 + n / 20 % 4] end,
+select case when n % 20 > 0 and n <= $4 then (array[5, 10, 15, 30, 30, 60, 60, 60, 60, 300])[1 + (n * 7919) % 10]
+            when n % 20 > 0 then (array[1800, 3600, 7200, 43200, 86400])[1 + (n * 7919) % 5] end,
+       case when n % 20 = 0 and n <= $4 then (array['* * * * *', '*/2 * * * *', 'H/3 * * * *', '*/10 * * * * *'])[1 + n / 20 % 4]
+            when n % 20 = 0 then (array['H * * * *', 'H H/6 * * *', 'H H * * *'])[1 + n / 20 % 3] end,
        ($2::text[])[1 + n % cardinality($2)], jsonb_build_object('text', repeat('x', $3::integer))
 from generate_series(1, $1::bigint) as n
 

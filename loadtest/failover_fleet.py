@@ -1,6 +1,7 @@
 """The jobs of a drill, and a user who goes on changing them whatever happens to the nodes."""
 
 import asyncio
+import math
 import random
 from functools import cache
 from importlib.resources import files
@@ -14,6 +15,8 @@ POLICIES: Final = ("all", "latest", "none")
 _EVERY_S: Final = (5, 60)
 _ONCE_WITHIN_S: Final = 40
 _BOOST_S: Final = 30
+_RUNS_PER_S: Final = 0.0495
+"""Of a brisk job, by the mean of what `sow` draws from."""
 _SOW_TIMEOUT_S: Final = 300
 
 
@@ -25,10 +28,16 @@ def _queries() -> dict[str, str]:
 
 
 async def sow(
-    connection: asyncpg.Connection, jobs: int, policies: tuple[str, ...], payload_bytes: int = 1
+    connection: asyncpg.Connection,
+    jobs: int,
+    policies: tuple[str, ...],
+    *,
+    runs_per_s: float = math.inf,
+    payload_bytes: int = 1,
 ) -> None:
-    """Insert the fleet."""
-    await connection.execute(_queries()["sow"], jobs, policies, payload_bytes, timeout=_SOW_TIMEOUT_S)
+    """Insert the fleet: so many jobs are brisk as come to that rate, the others run a few times a day."""
+    brisk = math.ceil(min(jobs, runs_per_s / _RUNS_PER_S))
+    await connection.execute(_queries()["sow"], jobs, policies, payload_bytes, brisk, timeout=_SOW_TIMEOUT_S)
 
 
 class Changes:

@@ -56,9 +56,12 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """gap_s: least and greatest gap, drawn anew each round. policies: of the fleet, in equal parts."""
+    """runs_per_s: at most. gap_s: least and greatest gap, drawn anew each round. policies: of the fleet, in
+    equal parts.
+    """
 
     jobs: int
+    runs_per_s: float
     mode: Mode
     gap_s: tuple[float, float]
     changes_per_s: float
@@ -86,7 +89,7 @@ class Drill:
         client = Client()
         await client.connect(servers.nats_url)
         self.tell(f"making {self.plan.jobs:,} jobs")
-        await sow(connection, self.plan.jobs, self.plan.policies)
+        await sow(connection, self.plan.jobs, self.plan.policies, runs_per_s=self.plan.runs_per_s)
         stage = _Stage(self, servers, proxy, client)
         user = Changes(connection, seed, self.plan.changes_per_s, self.plan.policies)
         begun = asyncio.Event()  # what is inserted before the very first load owes no first run soon
