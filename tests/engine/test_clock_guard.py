@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 
 import pytest
@@ -122,6 +122,38 @@ async def test_a_replacement_with_a_wrong_clock_waits_until_it_is_right(
     found = await instants_of(settings)
     assert found == list(range(found[0], found[-1] + 1))
     assert found[-1] <= time.time()
+
+
+@pytest.mark.parametrize("by_s", [8 * HOUR, -12 * HOUR])
+@pytest.mark.parametrize("back_before", [True, False])
+async def test_a_standby_takes_over_once_its_clock_is_right_again(
+    settings: Settings, by_s: float, back_before: bool
+) -> None:
+    """Whether the clock comes back before the active node ends, or after."""
+    await sql(settings, "insert into mainspring.jobs (every_s) values (1)")
+    shifted = Shifted()
+    async with AsyncExitStack() as stack:
+        async with running(settings, Shifted()) as active:
+            await until_metric(active, ACKNOWLEDGED, 2)
+            standby = await stack.enter_async_context(running(settings, shifted))
+            await until_metric(standby, "mainspring_watermark_timestamp_seconds", time.time() - 2)
+            shifted.step(by_s)
+            await until_doubted(standby)
+            if back_before:
+                await asyncio.sleep(5)
+                shifted.step(-by_s)
+        if not back_before:
+            await asyncio.sleep(3)
+            known = len(await instants_of(settings))
+            await asyncio.sleep(2)
+            assert len(await instants_of(settings)) == known
+            shifted.step(-by_s)
+        back = time.time()
+        await until_metric(standby, "mainspring_watermark_timestamp_seconds", back + 2)
+        assert (await get(standby, "/readyz"))[0] == 200
+    found = await instants_of(settings)
+    assert found == list(range(found[0], found[-1] + 1))
+    assert back + 1 <= found[-1] <= time.time()
 
 
 async def test_a_clock_that_was_ahead_and_is_rightly_set_back_leaves_no_silence(settings: Settings) -> None:
