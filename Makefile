@@ -69,13 +69,16 @@ ontime: install ## five minutes at a million jobs: is every second drained on ti
 lateness: install ## 20,000 runs a second for ten minutes, after two: how late is each acknowledged?
 	$(BIN)/mainspring loadtest lateness $(ARGS)
 
-# Each some minutes; ARGS="--jobs 100000", or one mode by hand: mainspring loadtest failover --help
-failover: install ## nodes killed, ended, frozen and blind for a quarter of an hour; verify is the judge
-	$(BIN)/mainspring loadtest failover --mode kill --rounds 10 $(ARGS)
-	$(BIN)/mainspring loadtest failover --mode term --rounds 5 $(ARGS)
-	$(BIN)/mainspring loadtest failover --mode stop --rounds 3 $(ARGS)
-	$(BIN)/mainspring loadtest failover --mode both --rounds 5 $(ARGS)
-	$(BIN)/mainspring loadtest failover --mode kill --gap-s 80 125 --rounds 2 $(ARGS)
+# Four hours, side by side on a larger machine half of it; a short one is ARGS="--jobs 20000 --rounds 2".
+DRILL := $(BIN)/mainspring loadtest failover --jobs 1000000
+failover: install ## a million jobs, nodes killed, ended, frozen, blind and taken over from; verify is the judge
+	$(DRILL) --mode kill --rounds 50 $(ARGS)
+	$(DRILL) --mode kill --rounds 10 --gap-s 80 125 $(ARGS)
+	$(DRILL) --mode kill --rounds 3 --gap-s 600 600 $(ARGS)
+	$(DRILL) --mode term --rounds 50 $(ARGS)
+	$(DRILL) --mode stop --rounds 20 $(ARGS)
+	$(DRILL) --mode both --rounds 20 $(ARGS)
+	$(DRILL) --mode standby --rounds 50 $(ARGS)
 
 # An hour and a half; each kind by hand, for instance ARGS="--kind freeze".
 broker-drill: install ## NATS killed, frozen, full, acknowledgements late and lost, twenty rounds of each; verify is the judge

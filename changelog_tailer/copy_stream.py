@@ -88,7 +88,7 @@ class CopyStream(BufferedProtocol):
                 await self._news.wait()
         except TimeoutError:
             if receipts == self._receipts:
-                raise
+                raise TimeoutError(f"Postgres sent nothing for {stall_timeout_s:g} s") from None
 
     def end(self, _copying: object = None) -> None:
         """asyncpg has seen the end: what has come is the last page."""

@@ -13,6 +13,7 @@ from nats.errors import Error as NatsError
 from rich.console import Console
 
 from mainspring.engine.broker.stream_reader import StreamUnreadable
+from mainspring.engine.cli.failures import explain
 from mainspring.engine.embedded import EmbeddedError
 from mainspring.engine.verify.refusal import CannotJudge
 from mainspring.loadtest.broker_rounds import Drill, Kind, Memory, Plan, Round
@@ -93,7 +94,7 @@ def broker_command(
     try:
         played, lives = asyncio.run(_play(folder, plan, kind or list(Kind), seed, rounds))
     except (*_FAILED, asyncpg.PostgresError) as failed:
-        typer.echo(f"error: {failed} (files in {folder})", err=True)
+        typer.echo(f"{explain(failed)} (files in {folder})", err=True)
         raise typer.Exit(1) from None
     found = figures(played, lives)
     clean = all(one.report.clean for one in played) and found["memory_flat"] is not False

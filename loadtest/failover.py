@@ -14,6 +14,7 @@ from nats.errors import Error as NatsError
 from rich.console import Console
 
 from mainspring.engine.broker.stream_reader import StreamUnreadable
+from mainspring.engine.cli.failures import explain
 from mainspring.engine.embedded import EmbeddedError
 from mainspring.engine.verify.refusal import CannotJudge
 from mainspring.loadtest.failover_fleet import POLICIES
@@ -81,7 +82,7 @@ def failover_command(
     try:
         played = asyncio.run(_play(folder, plan, seed, rounds))
     except (*_FAILED, asyncpg.PostgresError) as failed:
-        typer.echo(f"error: {failed} (files in {folder})", err=True)
+        typer.echo(f"{explain(failed)} (files in {folder})", err=True)
         raise typer.Exit(1) from None
     clean = all(one.report.clean for one in played)
     if embedded is None and clean:

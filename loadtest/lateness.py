@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from mainspring.engine.broker.stream import DUPLICATE_WINDOW_S
+from mainspring.engine.cli.failures import explain
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.embedded import EmbeddedError
 from mainspring.loadtest.fleet import MIX
@@ -125,7 +126,7 @@ def lateness_command(
     try:
         figures = asyncio.run(measure(course, Limits(p99_ms, p999_ms), embedded))
     except _FAILED as failed:
-        typer.echo(f"error: {failed}", err=True)
+        typer.echo(explain(failed), err=True)
         raise typer.Exit(1) from None
     if json_wanted:
         typer.echo(json.dumps(as_json(figures, FIGURES)))

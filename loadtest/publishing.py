@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from mainspring.engine.broker.connections import Broker
+from mainspring.engine.cli.failures import explain
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.config import Settings, load_settings
 from mainspring.engine.embedded import EmbeddedError, EmbeddedNats
@@ -208,7 +209,7 @@ def publish_command(
     try:
         figures = asyncio.run(measure(runs, max_in_flight, embedded))
     except (RunsLost, RawFailed, EmbeddedError, NatsError, OSError) as failed:
-        typer.echo(f"error: {failed}", err=True)
+        typer.echo(explain(failed), err=True)
         raise typer.Exit(1) from None
     if json_wanted:
         typer.echo(json.dumps(as_json(figures, FIGURES)))

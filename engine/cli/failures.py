@@ -67,4 +67,6 @@ def _text(error: Exception) -> str:
         return " ".join(str(error).split("\n"))
     if isinstance(error, OSError) and error.strerror is not None:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    if isinstance(error, TimeoutError):
+        return str(error) or "a server did not answer in time; `mainspring doctor` tells which"
     return str(error)

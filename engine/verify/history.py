@@ -62,11 +62,12 @@ async def read_history(connection: asyncpg.Connection, since: int, effect: Effec
     decoder = Decoder()
     async with asyncio.timeout(_TIMEOUT_S):
         await connection.execute("begin isolation level repeatable read read only")
-    read = [await _read(connection, name, since, decoder) for name in ("jobs", "before_changes", "changes")]
+    names = ("jobs", "before_changes", "changes")
+    table, before, changes = [await _read(connection, name, since, decoder) for name in names]
     await _require_unpruned(connection, since)
     async with asyncio.timeout(_TIMEOUT_S):
         await connection.execute("commit")
-    return history_of(*read, crons=decoder.crons, effect=effect)
+    return history_of(table, *_in_order(before, changes), crons=decoder.crons, effect=effect)
 
 
 async def _read(connection: asyncpg.Connection, name: str, since: int, decoder: Decoder) -> NDArray[np.void]:
@@ -102,6 +103,20 @@ def _query(name: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------- putting together
+
+
+def _in_order(
+    before: NDArray[np.void], changes: NDArray[np.void]
+) -> tuple[NDArray[np.void], NDArray[np.void]]:
+    """What each job was before its first change, and the changes in their order; given transaction by
+    transaction, which need not be the order in which they changed one job.
+    """
+    order = np.argsort(before["seq"], kind="stable")
+    before, changes = before[order], changes[order]
+    _, first = np.unique(before["job_id"], return_index=True)
+    before = before[first]
+    before["seq"] = 0
+    return before, changes
 
 
 def history_of(
