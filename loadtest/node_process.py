@@ -30,23 +30,23 @@ class NodeProcess:
     """
 
     def __init__(self, log: Path, settings: dict[str, str], *flags: str) -> None:
-        self._log, self._settings, self._flags = log, settings, flags
-        self._url = ""
+        self.log, self._settings, self._flags = log, settings, flags
+        self.url = ""
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
         """Start the process; it is not ready yet."""
         port = free_port()
-        self._url = f"http://127.0.0.1:{port}"
+        self.url = f"http://127.0.0.1:{port}"
         settings = self._settings | {"http_port": str(port)}
         environment = {f"MAINSPRING_{name.upper()}": value for name, value in settings.items()}
-        with self._log.open("ab") as log:
+        with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "mainspring.engine", "run", *self._flags),
                 env=os.environ | environment,
                 stdout=log,
                 stderr=log,
-                cwd=self._log.parent,
+                cwd=self.log.parent,
             )
 
     async def ready(self) -> None:
@@ -63,6 +63,11 @@ class NodeProcess:
         """Raises NodeFailed where the process has ended."""
         if self._running().returncode is not None:
             raise NodeFailed(f"the node ended with status {self._running().returncode}: {self._told()}")
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.returncode is None
 
     @property
     def pid(self) -> int:
@@ -85,6 +90,18 @@ class NodeProcess:
         if not values:
             raise NodeFailed(f"the node has no metric {name}")
         return float(values[0])
+
+    async def until_metric(self, name: str, least: float, timeout_s: float = 60) -> float:
+        """Wait until the sample has come to `least`. Raises NodeFailed."""
+        value = await self.metric(name)
+        try:
+            async with asyncio.timeout(timeout_s):
+                while value < least:
+                    await asyncio.sleep(_LOOK_S)
+                    value = await self.metric(name)
+        except TimeoutError:
+            raise NodeFailed(f"{name} is {value:g}, not {least:g}, after {timeout_s:g} s") from None
+        return value
 
     async def not_ready(self) -> str:
         """What /readyz says against it; empty where it is ready."""
@@ -123,7 +140,7 @@ class NodeProcess:
 
     async def aclose(self) -> None:
         """End it, whatever state it is in."""
-        if self._process is not None and self._process.returncode is None:
+        if self.running:
             await self.kill()
 
     async def _is_ready(self) -> bool:
@@ -133,7 +150,7 @@ class NodeProcess:
             return False
 
     async def _get(self, path: str) -> tuple[int, str]:
-        async with aiohttp.ClientSession() as session, session.get(f"{self._url}{path}") as answer:
+        async with aiohttp.ClientSession() as session, session.get(f"{self.url}{path}") as answer:
             return answer.status, await answer.text()
 
     def _signal(self, number: signal.Signals) -> None:
@@ -146,4 +163,4 @@ class NodeProcess:
         return self._process
 
     def _told(self) -> str:
-        return self._log.read_text(errors="replace")[-_TAIL_BYTES:]
+        return self.log.read_text(errors="replace")[-_TAIL_BYTES:]

@@ -4,10 +4,10 @@ import asyncio
 
 import aiohttp
 
-from acceptance.node_process import NodeProcess
 from mainspring.changelog_tailer import LOST, Cursor, close, connect, cursor_now
 from mainspring.engine.checks.deep_check import compare
 from mainspring.engine.config import Settings
+from mainspring.loadtest.node_process import NodeProcess
 
 PATIENCE_S = 60.0
 

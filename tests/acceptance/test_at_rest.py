@@ -7,8 +7,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from acceptance.node_process import NodeProcess, running_node
+from acceptance.node_process import running_node
 from mainspring.changelog_tailer import schema
+from mainspring.loadtest.node_process import NodeProcess
 
 CORE_SHARE_MAX = 0.03
 MEASURED_S = 20

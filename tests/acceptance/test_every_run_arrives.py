@@ -35,7 +35,7 @@ async def test_ten_thousand_jobs_run_exactly_when_due_while_they_are_being_chang
         start = int(time.time()) + 2
         await change_at_random(writer, until=start + DURATION_S)
         stop = int(time.time())
-        await node.wait_metric("mainspring_watermark_timestamp_seconds", stop + HARD_SLACK_S)
+        await node.until_metric("mainspring_watermark_timestamp_seconds", stop + HARD_SLACK_S)
     await connection.close()
     arrived = await stored_runs(nats_url, "EXACT")
 

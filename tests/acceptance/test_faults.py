@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import signal
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,12 +10,13 @@ import asyncpg
 import nats as nats_client
 import pytest
 
-from acceptance.node_process import NodeProcess, running_node
+from acceptance.node_process import running_node
 from acceptance.oracle import judge
 from acceptance.sql_writer import SqlWriter
 from acceptance.stream_reader import stored_runs
 from mainspring.changelog_tailer import schema
 from mainspring.engine.embedded import EmbeddedNats, EmbeddedPostgres
+from mainspring.loadtest.node_process import NodeProcess
 
 INTERVALS = [2, 3, 5, 7, 10, 15, 30, 60]
 JOBS = 800
@@ -44,7 +44,7 @@ async def fleet(dsn: str) -> AsyncIterator[SqlWriter]:
 
 
 async def settled(node: NodeProcess, second: int, timeout_s: float = 60) -> None:
-    await node.wait_metric("mainspring_watermark_timestamp_seconds", second, timeout_s)
+    await node.until_metric("mainspring_watermark_timestamp_seconds", second, timeout_s)
 
 
 async def assert_exact(
@@ -97,9 +97,9 @@ async def test_a_node_that_was_stopped_for_twenty_seconds_works_through_them_in_
     async with running_node(server_folder, database, nats_url, instance="frozen") as node:
         start = int(time.time()) + 2
         await asyncio.sleep(4)
-        node.signal(signal.SIGSTOP)
+        node.freeze()
         await asyncio.sleep(20)
-        node.signal(signal.SIGCONT)
+        node.thaw()
         stop = int(time.time()) + 3
         await settled(node, stop)
     await assert_exact(writer, nats_url, "FROZEN", start, stop)
@@ -130,8 +130,7 @@ async def test_a_killed_node_is_replaced_without_a_run_lost_or_doubled(
     async with running_node(server_folder, database, nats_url, instance="killed") as node:
         start = int(time.time()) + 2
         await asyncio.sleep(5)
-        node.signal(signal.SIGKILL)
-        await node.wait()
+        await node.kill()
     for _ in range(40):
         await writer.random_change()
         await asyncio.sleep(0.2)

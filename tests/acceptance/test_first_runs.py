@@ -6,7 +6,6 @@ MAINSPRING_FIRST_RUN_ENDS says how often a node ends.
 import asyncio
 import os
 import random
-import signal
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -17,10 +16,11 @@ import nats
 import pytest
 from command_line import mainspring
 
-from acceptance.node_process import NodeProcess, running_node
+from acceptance.node_process import running_node
 from acceptance.oracle import Run, phase
 from acceptance.stream_reader import stored_runs
 from mainspring.changelog_tailer import schema
+from mainspring.loadtest.node_process import NodeProcess
 
 ENDS = int(os.environ.get("MAINSPRING_FIRST_RUN_ENDS", "3"))
 SLOW_S = 10_000_000
@@ -55,8 +55,7 @@ async def owed(dsn: str) -> set[Run]:
 
 async def ended(node: NodeProcess, how: str) -> None:
     if how == "ended":
-        node.signal(signal.SIGTERM)
-        assert await node.wait() == 0
+        await node.end()
     else:
         await node.kill()
 
@@ -74,9 +73,9 @@ async def play(dsn: str, start: Callable[[], Awaitable[NodeProcess]], how: str) 
             await asyncio.sleep(draw.uniform(0, 3))
             standby = await start()
         active = standby
-        await active.wait_metric("mainspring_active", 1)
+        await active.until_metric("mainspring_active", 1)
         await inserting
-    await active.wait_metric("mainspring_watermark_timestamp_seconds", time.time() + SPREAD_S + 2)
+    await active.until_metric("mainspring_watermark_timestamp_seconds", time.time() + SPREAD_S + 2)
 
 
 async def remove(nats_url: str, stream: str, run: Run) -> None:

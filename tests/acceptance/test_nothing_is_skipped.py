@@ -129,7 +129,7 @@ async def test_no_definition_is_skipped_under_sixteen_writers(
             await asyncio.gather(*writing)
         stop = int(time.time())
         await equal_after_s(settings, node)
-        await node.wait_metric("mainspring_watermark_timestamp_seconds", stop + SLACK_S)
+        await node.until_metric("mainspring_watermark_timestamp_seconds", stop + SLACK_S)
     histories = await histories_of(
         dsn, {xid: at for writer in writers for xid, at in writer.committed.items()}
     )

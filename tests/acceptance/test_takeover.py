@@ -1,7 +1,6 @@
 """Two nodes of one instance: one publishes, the other takes over, whatever becomes of the first."""
 
 import asyncio
-import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -9,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from acceptance.node_process import NodeProcess, running_node
+from acceptance.node_process import running_node
 from acceptance.sql_writer import SqlWriter
 from acceptance.test_faults import assert_exact, fleet, settled
+from mainspring.loadtest.node_process import NodeProcess
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ class Pair:
         self.start = int(time.time()) + 1
 
     async def taken_over(self) -> None:
-        await self.standby.wait_metric("mainspring_active", 1, timeout_s=20)
+        await self.standby.until_metric("mainspring_active", 1, timeout_s=20)
         self.active, self.standby = self.standby, self.active
 
     async def settled(self, seconds: int) -> int:
@@ -47,7 +47,7 @@ async def pair(stack: AsyncExitStack, folder: Path, dsn: str, nats_url: str, ins
         await stack.enter_async_context(running_node(folder, dsn, nats_url, instance=instance))
         for _ in range(2)
     ]
-    await nodes[0].wait_metric("mainspring_active", 1)
+    await nodes[0].until_metric("mainspring_active", 1)
     made = Pair(*nodes)
     await asyncio.sleep(3)
     assert await made.standby.metric("mainspring_active") == 0
@@ -62,7 +62,7 @@ async def test_a_standby_takes_over_from_a_killed_node_and_no_run_is_lost_or_dou
         nodes = await pair(stack, server_folder, database, nats_url, "taken")
         for _ in range(20):
             await writer.random_change()
-        nodes.active.signal(signal.SIGKILL)
+        await nodes.active.kill()
         await nodes.taken_over()
         for _ in range(20):
             await writer.random_change()
@@ -79,18 +79,18 @@ async def test_a_frozen_node_that_wakes_up_deposed_sends_nothing_and_is_the_next
     async with AsyncExitStack() as stack:
         nodes = await pair(stack, server_folder, database, nats_url, instance)
         before = await nodes.active.metric("mainspring_runs_acknowledged_total")
-        nodes.active.signal(signal.SIGSTOP)
+        nodes.active.freeze()
         await nodes.taken_over()
         await asyncio.sleep(frozen_s)
-        nodes.standby.signal(signal.SIGCONT)
+        nodes.standby.thaw()
         await asyncio.sleep(3)
         assert await nodes.standby.metric("mainspring_active") == 0
         after = await nodes.standby.metric("mainspring_runs_acknowledged_total")
         await asyncio.sleep(2)
         assert await nodes.standby.metric("mainspring_runs_acknowledged_total") == after
         assert after - before < 800  # what it had sent and counted by the time that it froze
-        await nodes.standby.wait_ready()
-        nodes.active.signal(signal.SIGKILL)
+        await nodes.standby.ready()
+        await nodes.active.kill()
         await nodes.taken_over()
         stop = await nodes.settled(3)
     await assert_exact(writer, nats_url, instance.upper(), nodes.start, stop)
@@ -101,8 +101,8 @@ async def test_a_clean_stop_hands_over(
 ) -> None:
     async with AsyncExitStack() as stack:
         nodes = await pair(stack, server_folder, database, nats_url, "handed")
-        nodes.active.signal(signal.SIGTERM)
+        ending = asyncio.create_task(nodes.active.end())
         await nodes.taken_over()
-        assert await nodes.standby.wait() == 0
+        await ending
         stop = await nodes.settled(3)
     await assert_exact(writer, nats_url, "HANDED", nodes.start, stop)

@@ -152,7 +152,7 @@ async def test_what_is_owed_comes_and_what_is_not_is_counted(
     await stop_at(fleet, database, bucket)
     published, skipped, skipped_at = fleet.outcome()
     async with running_node(server_folder, database, nats_url, instance=instance) as node:
-        await node.wait_metric("mainspring_watermark_timestamp_seconds", start)
+        await node.until_metric("mainspring_watermark_timestamp_seconds", start)
         counted = {
             reason: await node.metric(f'mainspring_runs_skipped_total{{reason="{reason}"}}')
             for reason in ("window", "latest", "none")
