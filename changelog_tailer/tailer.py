@@ -4,6 +4,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import asyncpg
 import numpy as np
@@ -43,7 +44,7 @@ class Tailer:
 
     connected: whether a reading has succeeded on the present connection. last_error: why the last one failed,
     None while all is well. polled_at: when the last reading that succeeded began, in the loop's time; what
-    was committed before it has been handed over.
+    was committed before it has been handed over. failed_from: when the last one that failed began.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Tailer:
         self.connected = False
         self.last_error: str | None = None
         self.polled_at: float | None = None
+        self.failed_from: float | None = None
         self._dsn = dsn
         self._sink = sink
         self._sink_error: BaseException | None = None
@@ -71,6 +73,7 @@ class Tailer:
         self._ssl_context = ssl_context
         self._connection: asyncpg.Connection | None = None
         self._listener: Listener | None = None
+        self._hurry = asyncio.Event()
 
     def __repr__(self) -> str:
         return f"Tailer(connected={self.connected}, cursor={self.cursor.snapshot!r})"
@@ -109,6 +112,7 @@ class Tailer:
             await self._read(await self._connected())
         except BaseException:
             self._drop()
+            self.failed_from = began_at
             raise
         self.connected = True
         self.last_error = None
@@ -116,7 +120,8 @@ class Tailer:
         self._backoff.reset()
 
     def wake(self) -> None:
-        """Read at once, as if a commit had been heard; does nothing while the server is away."""
+        """Read at once, as if a commit had been heard; while the server is away, try it at once."""
+        self._hurry.set()
         if self._listener is not None:
             self._listener.wake()
 
@@ -188,7 +193,10 @@ class Tailer:
         if self.last_error is None:
             log.warning("change log not readable, trying again for ever: %s", _reason(error))
         self.last_error = _reason(error)
-        await asyncio.sleep(self._backoff.failed(cheap=costs_little(error)))
+        self._hurry.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._backoff.failed(cheap=costs_little(error))):
+                await self._hurry.wait()
 
     async def _wait_for_news(self) -> None:
         if asyncio.get_running_loop().time() < self._awake_until:

@@ -52,7 +52,7 @@ class Conductor:
     """Leads one wheel through its seconds, with a ticker that has been made for it and not started.
 
     `read_changes` reads the change log up to now, or gives up after a bounded time: a lost Postgres never
-    stops the firing.
+    stops the firing. It is told for how long, in seconds, the first owed second has waited.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Conductor:
         applier: Applier,
         clock: Clock,
         metrics: Metrics,
-        read_changes: Callable[[], Awaitable[None]],
+        read_changes: Callable[[float], Awaitable[None]],
     ) -> None:
         self._wheel = wheel
         self._ticker = ticker
@@ -212,7 +212,7 @@ class Conductor:
         """Once a stall: what changed during it must be known before its seconds are drained."""
         now = int(self._clock.now())
         log.warning("%d seconds are owed, from %d on", now - second + 1, second)
-        await self._read_changes()
+        await self._read_changes(now - second)
         # What is not read yet, because so much waits to be applied, was changed after the newest that waits.
         self._fresh_until = min(now, self._changes.newest) if self._changes.full else now
 

@@ -31,6 +31,7 @@ from mainspring.engine.failover.clock_guard import ClockGuard
 from mainspring.engine.failover.recovery import RecoveryPoint
 from mainspring.engine.failover.standby import Follower
 from mainspring.engine.intake.applier import Applier
+from mainspring.engine.intake.catching import Catching
 from mainspring.engine.intake.changes import ChangeQueue
 from mainspring.engine.intake.loading import Loaded
 from mainspring.engine.intake.reloading import Reload
@@ -44,9 +45,6 @@ from mainspring.wheel import ManualClock, Ticker
 
 log = logging.getLogger(__name__)
 
-# How long a late tick waits for the change log: a lost Postgres never stops the firing.
-REFRESH_TIMEOUT_S = 3.0
-_REFRESH_LOOK_S = 0.02
 NO_GATE: Final = 2**63 - 1
 
 
@@ -104,6 +102,7 @@ class Generation:
             metrics=metrics,
             read_changes=self._read_changes,
         )
+        self._catching = Catching(self._changes)
         self._void: CursorVoid | None = None
         self._watchdog = Watchdog(self.wheel, metrics, threads, period_s=watchdog_period_s)
 
@@ -236,17 +235,7 @@ class Generation:
         await self._changes.put(self._judge.judge(rows), cursor)
         self._read_upto = cursor
 
-    async def _read_changes(self) -> None:
-        """Wait for a reading of the log that began after this call, unless the log cannot be read now."""
-        loop = asyncio.get_running_loop()
-        called_at = loop.time()
-        if self._following is not None or self.tailer.last_error is not None:
-            return
-        self.tailer.wake()
-        while loop.time() - called_at < REFRESH_TIMEOUT_S:
-            if self.tailer.polled_at is not None and self.tailer.polled_at >= called_at:
-                return
-            if self._changes.full or self.tailer.last_error is not None:
-                return
-            await asyncio.sleep(_REFRESH_LOOK_S)
-        log.warning("the change log did not answer within %.0f s: firing what is known", REFRESH_TIMEOUT_S)
+    async def _read_changes(self, late_s: float = 0.0) -> None:
+        """Wait for the log to be read to its end, for a bounded time; late_s as in `Catching.up`."""
+        if self._following is None and not await self._catching.up(self.tailer, late_s):
+            log.warning("the change log does not answer: firing what is known")

@@ -127,7 +127,7 @@ def conductor_of(wheel: Wheel, taker: "Taker", threads: ThreadPoolExecutor) -> C
     )
 
 
-async def _nothing_to_read() -> None:
+async def _nothing_to_read(_late_s: float) -> None:
     """There is no change log here."""
 
 

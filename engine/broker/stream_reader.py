@@ -182,7 +182,9 @@ class StreamReader:
             async for chunk in self._read(client, since):
                 yield chunk
         except (NatsError, OSError, TimeoutError) as error:
-            raise StreamUnreadable(f"stream {self._stream} could not be read: {error!r}") from error
+            raise StreamUnreadable(
+                f"stream {self._stream} could not be read: {str(error) or error!r}"
+            ) from error
         finally:
             with suppress(NatsError, OSError, TimeoutError):
                 async with asyncio.timeout(_CONNECT_S):

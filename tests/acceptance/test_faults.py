@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import asyncpg
 import nats as nats_client
@@ -17,6 +18,7 @@ from acceptance.stream_reader import stored_runs
 from mainspring.changelog_tailer import schema
 from mainspring.engine.embedded import EmbeddedNats, EmbeddedPostgres
 from mainspring.loadtest.node_process import NodeProcess
+from mainspring.loadtest.tcp_proxy import proxied
 
 INTERVALS = [2, 3, 5, 7, 10, 15, 30, 60]
 JOBS = 800
@@ -105,6 +107,31 @@ async def test_a_node_that_was_stopped_for_twenty_seconds_works_through_them_in_
     await assert_exact(writer, nats_url, "FROZEN", start, stop)
     seconds = await stored_order(nats_url, "FROZEN")
     assert seconds == sorted(seconds)
+
+
+async def test_a_node_that_stood_still_while_it_waited_for_postgres_reads_what_changed_meanwhile(
+    writer: SqlWriter, database: str, nats_url: str, server_folder: Path
+) -> None:
+    """Once it goes on, the time for the answer is over, and the answer is there: Postgres was never away."""
+    port = urlsplit(database).port
+    assert port is not None
+    async with proxied(port) as proxy:
+        dsn = database.replace(f":{port}/", f":{proxy.port}/")
+        async with running_node(server_folder, dsn, nats_url, instance="asking") as node:
+            start = int(time.time()) + 2
+            await asyncio.sleep(4)
+            proxy.freeze()
+            await asyncio.sleep(1.5)  # it has asked by now
+            node.freeze()
+            proxy.thaw()
+            for _ in range(60):
+                await writer.random_change()
+            await asyncio.sleep(14)
+            node.thaw()
+            stop = int(time.time()) + 3
+            await settled(node, stop)
+            assert "Postgres does not answer in time" in node.log.read_text()
+    await assert_exact(writer, nats_url, "ASKING", start, stop)
 
 
 async def test_two_nodes_without_a_lease_store_no_run_twice(

@@ -74,7 +74,7 @@ class Stage:
             read_changes=self._read_changes,
         )
 
-    async def _read_changes(self) -> None:
+    async def _read_changes(self, _late_s: float) -> None:
         """As the tailer does it: reads on, and is waited for until it has read all or the queue is full."""
         self.read_at.append(self.wheel.now)
         reading = asyncio.create_task(self._read())
