@@ -52,7 +52,8 @@ class Conductor:
     """Leads one wheel through its seconds, with a ticker that has been made for it and not started.
 
     `read_changes` reads the change log up to now, or gives up after a bounded time: a lost Postgres never
-    stops the firing. It is told for how long, in seconds, the first owed second has waited.
+    stops the firing. It is told for how long, in seconds, the first owed second has waited, and says whether
+    the owed seconds are this node's to give.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Conductor:
         applier: Applier,
         clock: Clock,
         metrics: Metrics,
-        read_changes: Callable[[float], Awaitable[None]],
+        read_changes: Callable[[float], Awaitable[bool]],
     ) -> None:
         self._wheel = wheel
         self._ticker = ticker
@@ -211,8 +212,8 @@ class Conductor:
     async def _refresh(self, second: int) -> None:
         """Once a stall: what changed during it must be known before its seconds are drained."""
         now = int(self._clock.now())
-        log.warning("%d seconds are owed, from %d on", now - second + 1, second)
-        await self._read_changes(now - second)
+        if await self._read_changes(now - second):
+            log.warning("%d seconds are owed, from %d on", now - second + 1, second)
         # What is not read yet, because so much waits to be applied, was changed after the newest that waits.
         self._fresh_until = min(now, self._changes.newest) if self._changes.full else now
 

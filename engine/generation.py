@@ -46,10 +46,14 @@ from mainspring.wheel import ManualClock, Ticker
 log = logging.getLogger(__name__)
 
 NO_GATE: Final = 2**63 - 1
+_SURE_LOOK_S: Final = 0.02
 
 
 class Generation:
-    """Conductor, ticker, tailer and watchdog of one wheel."""
+    """Conductor, ticker, tailer and watchdog of one wheel.
+
+    sure: whether it is known which part this node has; false amid a lapse of its lease.
+    """
 
     def __init__(
         self,
@@ -65,6 +69,7 @@ class Generation:
         window_s: float,
         watchdog_period_s: float,
         tailer_options: dict[str, Any],
+        sure: Callable[[], bool],
     ) -> None:
         self.wheel = loaded.wheel
         self._decoder = loaded.decoder
@@ -72,6 +77,7 @@ class Generation:
         self._window_s = window_s
         self._bucket = bucket
         self._tailer_options = tailer_options
+        self._sure = sure
         self._following: Callable[[RecoveryPoint], None] | None = None
         self._turned = asyncio.Event()
         self.quarantine = loaded.quarantine
@@ -188,7 +194,7 @@ class Generation:
             self.tailer = self._new_tailer(self._read_upto)
             self._following = None
             self._turned.set()
-            await self._read_changes()
+            await self._catch_up(0.0)
         self._ticker.gate = NO_GATE
 
     def follow(self, arrive: Callable[[RecoveryPoint], None]) -> None:
@@ -235,7 +241,19 @@ class Generation:
         await self._changes.put(self._judge.judge(rows), cursor)
         self._read_upto = cursor
 
-    async def _read_changes(self, late_s: float = 0.0) -> None:
-        """Wait for the log to be read to its end, for a bounded time; late_s as in `Catching.up`."""
-        if self._following is None and not await self._catching.up(self.tailer, late_s):
+    async def _read_changes(self, late_s: float) -> bool:
+        """Wait for the log to be read to its end, for a bounded time; late_s as in `Catching.up`.
+
+        False where this node follows: what is late is another's to give. One that has stood still learns only
+        now whether it was deposed.
+        """
+        while self._following is None and not self._sure():
+            await asyncio.sleep(_SURE_LOOK_S)
+        if self._following is not None:
+            return False
+        await self._catch_up(late_s)
+        return True
+
+    async def _catch_up(self, late_s: float) -> None:
+        if not await self._catching.up(self.tailer, late_s):
             log.warning("the change log does not answer: firing what is known")

@@ -374,6 +374,7 @@ class Node:
             window_s=self._settings.catch_up_window_s,
             watchdog_period_s=self._settings.watchdog_period_s,
             tailer_options=self._tailer_options(),
+            sure=lambda: self._handover is None or self._handover.sure,
         )
 
     def _tailer_options(self) -> dict[str, Any]:

@@ -127,8 +127,9 @@ def conductor_of(wheel: Wheel, taker: "Taker", threads: ThreadPoolExecutor) -> C
     )
 
 
-async def _nothing_to_read(_late_s: float) -> None:
+async def _nothing_to_read(_late_s: float) -> bool:
     """There is no change log here."""
+    return True
 
 
 class Taker:

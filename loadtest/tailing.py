@@ -168,6 +168,7 @@ async def _tailing(dsn: str) -> AsyncIterator[tuple[WatchedWheel, Taker]]:
             window_s=0.0,
             watchdog_period_s=2.0,
             tailer_options={"dsn": dsn},
+            sure=lambda: True,
         )
         await generation.lead()
         running = asyncio.create_task(generation.run())

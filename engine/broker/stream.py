@@ -25,12 +25,13 @@ class StreamUnfit(Exception):
 
 
 class RunStream:
-    """The stream of one instance."""
+    """The stream of one instance. keeps_runs: what is absent was never stored, so runs can be looked up."""
 
     def __init__(self, instance: str, catch_up_window_s: int) -> None:
         self.name = instance.upper()
         self.subjects = f"{instance}.run.>"
         self.window_min_s = catch_up_window_s + WINDOW_MARGIN_S
+        self.keeps_runs = True
 
     async def ensure(self, jetstream: JetStreamContext) -> float:
         """Create it, or judge the one that is there; gives its duplicate window, seconds.
@@ -42,6 +43,7 @@ class RunStream:
         except NotFoundError:
             config = await self._create(jetstream)
         judge_stream(config, subjects=self.subjects, window_min_s=self.window_min_s)
+        self.keeps_runs = config.retention == RetentionPolicy.LIMITS
         return config.duplicate_window
 
     def config(self) -> StreamConfig:
@@ -123,7 +125,10 @@ def weaknesses(config: StreamConfig) -> list[str]:
     if config.discard != DiscardPolicy.OLD:
         found.append("discard is not 'old': a full stream refuses new runs")
     if config.retention != RetentionPolicy.LIMITS:
-        found.append("retention is not 'limits': runs vanish as they are consumed and cannot be looked up")
+        found.append(
+            "retention is not 'limits': runs vanish as they are consumed and cannot be looked up, so what an "
+            "outage over the duplicate window left unknown is set aside as a dead letter"
+        )
     if config.max_age and config.max_age < config.duplicate_window:
         found.append("max_age is under the duplicate window: runs vanish before they can be settled")
     if 0 < (config.max_msg_size or 0) < MESSAGE_BYTES:

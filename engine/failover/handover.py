@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | follows | is another's, or nobody's yet | drains up to the other's watermark and sends nothing |
 | leads | is its own | drains each second as it begins, and publishes |
-| leads | has lapsed, and nobody is known to have it | drains on, sends nothing, and tries to have it again |
+| leads | has lapsed, and nobody is known to have it | drains what is on time, sends nothing, tries again |
 
 To lead again after a lapse is to go on: what is open is sent again, and collapses where it was stored. Only
 when somebody else has the lease does a node follow: what it has drained beyond the other's watermark waits
@@ -66,6 +66,11 @@ class Handover:
     def active(self) -> bool:
         """Whether this node may publish now."""
         return self.leads and (self._lease is None or self._lease.held)
+
+    @property
+    def sure(self) -> bool:
+        """Whether this node's part is known: amid a lapse another may have taken over unseen."""
+        return not self.leads or self.active
 
     async def begin(self) -> None:
         """Take up the part that the lease gives, before any other loop runs."""

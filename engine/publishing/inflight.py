@@ -162,8 +162,9 @@ class InFlight:
         self._settled(batch, 1)
 
     def drop(self, batch: Batch) -> int:
-        """Forget the batch, whatever is open of it: gives how many runs that was."""
+        """Forget the batch, also for who still holds it; gives how many runs of it were open."""
         left = batch.left
+        batch.unacked = bytearray(len(batch.unacked))
         self._settled(batch, left)
         return left
 

@@ -253,6 +253,8 @@ class Publisher:
         return self._flying.overdue(self._clock.monotonic())
 
     def _send_again(self, batch: Batch) -> None:
+        if batch.left == 0:
+            return
         if batch.first_sent_at is not None and not batch.refused:
             if batch.last_sent_at > self._answered_at:
                 return  # nothing at all was answered since: more would only queue up behind it
@@ -290,6 +292,9 @@ class Publisher:
     async def _look_up(self, batches: list[Batch]) -> None:
         """Settle by reading the stream what may be older than its memory of ids; the rest is new, and due."""
         if not batches or not self._broker.connected:
+            return
+        if not self._broker.stream.keeps_runs:
+            self._set_aside_unknown(batches)
             return
         now = self._clock.monotonic()
         oldest = min(batch.first_sent_at for batch in batches if batch.first_sent_at is not None)
@@ -406,6 +411,14 @@ class Publisher:
             if (size := message_bytes(batch.frame(index))) > limit:
                 self._set_aside(
                     batch, index, f"its {size} bytes are over the server's max_payload of {limit}"
+                )
+
+    def _set_aside_unknown(self, batches: list[Batch]) -> None:
+        """Sent (again) they might be stored twice, and while they wait no second after theirs is settled."""
+        for batch in batches:
+            for index in batch.open():
+                self._set_aside(
+                    batch, index, "whether it is stored cannot be looked up in a stream of its retention"
                 )
 
     def _set_aside(self, batch: Batch, index: int, reason: str) -> None:

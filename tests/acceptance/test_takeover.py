@@ -79,6 +79,7 @@ async def test_a_frozen_node_that_wakes_up_deposed_sends_nothing_and_is_the_next
     async with AsyncExitStack() as stack:
         nodes = await pair(stack, server_folder, database, nats_url, instance)
         before = await nodes.active.metric("mainspring_runs_acknowledged_total")
+        due = await nodes.active.metric("mainspring_runs_due_total")
         nodes.active.freeze()
         await nodes.taken_over()
         await asyncio.sleep(frozen_s)
@@ -89,6 +90,8 @@ async def test_a_frozen_node_that_wakes_up_deposed_sends_nothing_and_is_the_next
         await asyncio.sleep(2)
         assert await nodes.standby.metric("mainspring_runs_acknowledged_total") == after
         assert after - before < 800  # what it had sent and counted by the time that it froze
+        due_since = await nodes.standby.metric("mainspring_runs_due_total") - due
+        assert due_since < 600  # what was due meanwhile is the other's, to give and to count
         await nodes.standby.ready()
         await nodes.active.kill()
         await nodes.taken_over()

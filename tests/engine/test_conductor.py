@@ -74,12 +74,13 @@ class Stage:
             read_changes=self._read_changes,
         )
 
-    async def _read_changes(self, _late_s: float) -> None:
+    async def _read_changes(self, _late_s: float) -> bool:
         """As the tailer does it: reads on, and is waited for until it has read all or the queue is full."""
         self.read_at.append(self.wheel.now)
         reading = asyncio.create_task(self._read())
         while not reading.done() and not self.changes.full:
             await asyncio.sleep(0.001)
+        return True
 
     async def _read(self) -> None:
         while self.unread:

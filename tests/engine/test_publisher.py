@@ -6,7 +6,7 @@ from pathlib import Path
 
 import nats as nats_client
 import pytest
-from nats.js.api import DiscardPolicy, StreamConfig
+from nats.js.api import DiscardPolicy, RetentionPolicy, StreamConfig
 from publisher_bench import INSTANCES, Bench, bench_on, every_second
 
 from mainspring.engine.broker.connections import Broker
@@ -135,6 +135,61 @@ async def test_what_is_older_than_the_streams_memory_is_looked_up_before_it_is_s
     await bench.all_settled(50)
     assert bench.publisher.acknowledged.duplicates == 50
     assert await bench.stored() == 50
+    await client.close()
+    await bench.broker.aclose()
+
+
+@pytest.mark.parametrize(("leave", "told"), [("mute", 50), ("forget", 0)])
+async def test_what_is_left_to_another_while_it_is_looked_up_is_settled_by_nobody_twice(
+    nats_url: str, monkeypatch: pytest.MonkeyPatch, leave: str, told: int
+) -> None:
+    """A deposed node wakes up: it looks in the stream, and meanwhile learns what the other has settled."""
+    bench = await bench_on(nats_url, reach_s=0.2, deaf=True)
+    second = bench.start + 1
+    await bench.publish_second()
+    await asyncio.sleep(0.5)
+    asked, answer = asyncio.Event(), asyncio.Event()
+    look_up = bench.broker.stored_ids
+
+    async def slow(since: float) -> set[str]:
+        asked.set()
+        await answer.wait()
+        return await look_up(since)
+
+    monkeypatch.setattr(bench.broker, "stored_ids", slow)
+    bench.publisher.resend_all()
+    turn = asyncio.create_task(bench.publisher.run_once())
+    await asked.wait()
+    if leave == "mute":
+        bench.publisher.mute(second)
+    else:
+        bench.publisher.forget()
+    answer.set()
+    await turn
+    assert bench.settled.total() == told
+    assert bench.publisher.in_flight == 0
+    assert bench.publisher.acknowledged.count == 0
+    assert bench.metrics.publish_errors.labels("timeout")._value.get() == 0
+    await bench.broker.aclose()
+
+
+@pytest.mark.parametrize("retention", [RetentionPolicy.WORK_QUEUE, RetentionPolicy.INTEREST])
+async def test_what_cannot_be_looked_up_for_the_streams_retention_is_set_aside_and_holds_nothing_up(
+    nats_url: str, retention: RetentionPolicy
+) -> None:
+    client = await nats_client.connect(nats_url)
+    instance = f"kept{retention.value}"
+    await client.jetstream().add_stream(
+        StreamConfig(
+            instance.upper(), subjects=[f"{instance}.run.>"], retention=retention, duplicate_window=120
+        )
+    )
+    bench = await bench_on(nats_url, late_s=1000, flags={"instance": instance})
+    await bench.publish_second()
+    await bench.all_settled(50)
+    assert len(bench.dead) == 50
+    assert bench.publisher.in_flight == 0
+    assert await bench.stored() == 0
     await client.close()
     await bench.broker.aclose()
 
