@@ -66,12 +66,12 @@ async def read_told(bucket: Bucket) -> Told | None:
 
 
 def excuse(
-    gaps: list[Gap], at: Instants, *policies: NDArray[np.uint8]
+    gaps: list[Gap], at: Instants, until: Instants, *policies: NDArray[np.uint8]
 ) -> tuple[NDArray[np.bool_], Counter[str]]:
     """Which of these runs, none of them stored, the gaps excuse; and how many by reason.
 
-    at: (n,) the seconds they were due in. policies: (n,) that of each run's job, likeliest first: around a
-    change either may have held.
+    at, until: (n,) the first and the last second that each may have been due in. policies: (n,) that of each
+    run's job, likeliest first: around a change either may have held.
     """
     excused, skipped = np.zeros(len(at), np.bool_), Counter[str]()
     for gap in gaps:
@@ -79,7 +79,7 @@ def excuse(
             reason: _UNCOUNTED if count is NOT_COUNTED else count for reason, count in gap.skipped.items()
         }
         for catch_up in policies:
-            inside = (at >= gap.first) & (at <= gap.last) & ~excused
+            inside = (until >= gap.first) & (at <= gap.last) & ~excused
             for policy in np.unique(catch_up[inside]).tolist():
                 of_policy = np.flatnonzero(inside & (catch_up == policy))
                 oldest_first = of_policy[np.argsort(at[of_policy], kind="stable")]

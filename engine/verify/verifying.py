@@ -163,11 +163,11 @@ def _gone_until(reader: StreamReader, info: StreamInfo) -> int:
 
 def due_with_policies(
     history: History, job: Instants, at: Instants
-) -> tuple[Instants, NDArray[np.uint8], NDArray[np.uint8]]:
-    """The second in which each run was due, and its policy, by the last version that may have given it and by
-    the first: a change of policy leaves open which of them held.
+) -> tuple[Instants, Instants, NDArray[np.uint8], NDArray[np.uint8]]:
+    """The first and the last second in which each run may have been due, and its policy, by the last version
+    that may have given it and by the first: a change of policy leaves open which of them held.
 
-    A one-shot that was committed after its instant was due in the second after its commit.
+    A one-shot that was committed after its instant was due in the second after it was applied.
     """
     rows, version = history.rows, _version_of(history, job, at, history.may_after)
     first = _version_of(history, job, at, history.sure_after)
@@ -175,7 +175,8 @@ def due_with_policies(
     changed_at = rows["changed_at"][brought]
     was_late = (rows["run_at"][version] == at) & (rows["seq"][brought] != 0) & (changed_at >= at * 1_000_000)
     due = np.where(was_late, changed_at // 1_000_000 + 1, at)
-    return due, rows["catch_up"][version], rows["catch_up"][first]
+    due_until = np.where(was_late, history.sure_after[brought] + 1, at)
+    return due, due_until, rows["catch_up"][version], rows["catch_up"][first]
 
 
 def _version_of(history: History, job: Instants, at: Instants, after: Instants) -> Instants:

@@ -12,7 +12,7 @@ NOW = 1_764_500_000
 
 def excused(gaps: list[Gap], policy: int, *at: int) -> tuple[list[int], dict[str, int]]:
     instants = np.array(at, np.int64) + NOW
-    found, skipped = excuse(gaps, instants, np.full(len(at), policy, np.uint8))
+    found, skipped = excuse(gaps, instants, instants, np.full(len(at), policy, np.uint8))
     return (instants[found] - NOW).tolist(), dict(skipped)
 
 
@@ -51,6 +51,15 @@ def test_a_gap_excuses_its_first_and_last_second_and_nothing_beside_them() -> No
     assert excused([gap(10, 20, none=9)], CATCH_UP_NONE, 9, 10, 20, 21) == ([10, 20], {"none": 2})
 
 
+def test_a_run_that_may_have_been_due_in_the_gap_is_excused() -> None:
+    due, until = (
+        np.array([NOW + 7, NOW + 8, NOW + 20, NOW + 21]),
+        np.array([NOW + 9, NOW + 10, NOW + 23, NOW + 23]),
+    )
+    found, _ = excuse([gap(10, 20, none=9)], due, until, np.full(4, CATCH_UP_NONE, np.uint8))
+    assert found.tolist() == [False, True, True, False]
+
+
 def test_what_was_not_counted_excuses_all() -> None:
     assert excused([gap(0, 99, window=None)], CATCH_UP_ALL, *range(50)) == (list(range(50)), {"window": 50})
 
@@ -63,7 +72,7 @@ def test_a_count_serves_one_gap_alone_and_each_run_is_excused_once() -> None:
 def test_window_serves_all_and_latest_together() -> None:
     instants = np.array([NOW, NOW + 1, NOW + 2])
     policies = np.array([CATCH_UP_ALL, CATCH_UP_LATEST, CATCH_UP_ALL], np.uint8)
-    found, skipped = excuse([gap(0, 9, window=2, latest=0)], instants, policies)
+    found, skipped = excuse([gap(0, 9, window=2, latest=0)], instants, instants, policies)
     assert (int(found.sum()), dict(skipped)) == (2, {"window": 2})
 
 
@@ -71,7 +80,7 @@ def test_a_run_of_which_either_policy_may_have_held_is_excused_by_the_reason_of_
     instants = np.array([NOW, NOW + 1, NOW + 2])
     last = np.full(3, CATCH_UP_ALL, np.uint8)
     first = np.array([CATCH_UP_NONE, CATCH_UP_NONE, CATCH_UP_ALL], np.uint8)
-    found, skipped = excuse([gap(0, 9, none=1, window=1)], instants, last, first)
+    found, skipped = excuse([gap(0, 9, none=1, window=1)], instants, instants, last, first)
     assert (found.tolist(), dict(skipped)) == ([True, True, False], {"window": 1, "none": 1})
 
 

@@ -252,13 +252,13 @@ def test_a_late_one_shot_that_is_deleted_at_once_may_have_run_or_not() -> None:
     assert runs(owed, NOW, NOW + 100) == ([], [NOW + 50])
 
 
-def test_a_one_shot_is_skipped_by_the_policy_and_in_the_second_that_it_was_committed_for() -> None:
+def test_a_one_shot_is_skipped_by_the_policy_and_in_its_second_or_one_soon_after_its_commit() -> None:
     once = {"job_id": 1, "run_at": NOW + 50}
     in_time = changed({"job_id": 1, "op": OP_DELETE}, change(OP_INSERT, NOW + 10, **once, catch_up=2))
     late = changed({"job_id": 1, "op": OP_DELETE}, change(OP_INSERT, NOW + 80.5, **once, catch_up=2))
-    for owed, due in ((in_time, NOW + 50), (late, NOW + 81)):
-        found, policy, _ = due_with_policies(owed.history, np.array([0]), np.array([NOW + 50]))
-        assert (found.tolist(), policy.tolist()) == ([due], [CATCH_UP_NONE])
+    for owed, due, until in ((in_time, NOW + 50, NOW + 50), (late, NOW + 81, NOW + 80 + SLACK_S + 1)):
+        first, last, policy, _ = due_with_policies(owed.history, np.array([0]), np.array([NOW + 50]))
+        assert (first.tolist(), last.tolist(), policy.tolist()) == ([due], [until], [CATCH_UP_NONE])
 
 
 def test_a_run_is_skipped_by_the_policy_of_its_time() -> None:
@@ -269,8 +269,8 @@ def test_a_run_is_skipped_by_the_policy_of_its_time() -> None:
         change(OP_DELETE, NOW + 60, job_id=1),
     )
     at = np.array([NOW + 10, NOW + 40, NOW + 59])
-    found, last, first = due_with_policies(owed.history, np.zeros(3, np.int64), at)
-    assert found.tolist() == at.tolist()
+    found, until, last, first = due_with_policies(owed.history, np.zeros(3, np.int64), at)
+    assert found.tolist() == until.tolist() == at.tolist()
     assert last.tolist() == first.tolist() == [CATCH_UP_NONE, CATCH_UP_ALL, CATCH_UP_ALL]
 
 
@@ -281,7 +281,7 @@ def test_around_a_change_of_policy_a_run_may_have_been_skipped_by_either() -> No
         change(OP_UPDATE, NOW + 30.6, **grid, catch_up=CATCH_UP_ALL),
     )
     at = np.array([NOW + 29, NOW + 30, NOW + 31, NOW + 32 + SLACK_S])
-    _, last, first = due_with_policies(owed.history, np.zeros(4, np.int64), at)
+    _, _, last, first = due_with_policies(owed.history, np.zeros(4, np.int64), at)
     assert last.tolist() == [CATCH_UP_NONE, CATCH_UP_ALL, CATCH_UP_ALL, CATCH_UP_ALL]
     assert first.tolist() == [CATCH_UP_NONE, CATCH_UP_NONE, CATCH_UP_NONE, CATCH_UP_ALL]
 
@@ -298,14 +298,14 @@ def test_a_one_shot_beside_a_change_of_its_policy_was_due_by_the_change_that_bro
         change(OP_INSERT, inserted_at, **once, catch_up=CATCH_UP_NONE),
         change(OP_UPDATE, NOW + 50.6, **once, catch_up=CATCH_UP_ALL),
     )
-    found, _, first = due_with_policies(owed.history, np.array([0]), np.array([NOW + 50]))
+    found, _, _, first = due_with_policies(owed.history, np.array([0]), np.array([NOW + 50]))
     assert (found.tolist(), first.tolist()) == ([due], [CATCH_UP_NONE])
 
 
 def test_a_one_shot_that_stood_there_before_all_changes_was_due_in_its_second() -> None:
     once = {"job_id": 1, "run_at": NOW + 50, "changed_at": (NOW + 60) * 1_000_000}
     owed = changed({"op": OP_LOAD, **once}, change(OP_UPDATE, NOW + 60, job_id=1, run_at=NOW + 50))
-    found, _, _ = due_with_policies(owed.history, np.array([0]), np.array([NOW + 50]))
+    found, _, _, _ = due_with_policies(owed.history, np.array([0]), np.array([NOW + 50]))
     assert found.tolist() == [NOW + 50]
 
 
