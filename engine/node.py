@@ -204,10 +204,11 @@ class Node:
     def _why_not_ready(self) -> str:
         if self._guard.doubt:
             return self._guard.doubt
+        trouble = f": {self._broker.trouble}" if self._broker.trouble else ""
         if self._phase != _LOADED or self._publisher is None or self._handover is None:
-            return self._phase
+            return self._phase + trouble
         if not self._broker.connected:
-            return "NATS is away"
+            return f"NATS is away{trouble}"
         if not self._handover.leads:
             return ""
         return self._why_not_publishing(self._publisher, self._handover)

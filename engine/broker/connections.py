@@ -48,9 +48,13 @@ class Broker:
         self._settings = settings
         self._frames = FrameClient()
         self._control = LastingClient()
+        self._clients = ((self._control, "control"), (self._frames, "publish"))
         self._opened: list[LastingClient] = []
         self._pace = {purpose: Reconnecting(settings.retry_cap_s) for purpose in PURPOSES}
-        self._closing = False
+        self._told = {
+            purpose: _Told(f"NATS at {mask_address(settings.nats_url)} (nats_url, to {purpose})")
+            for purpose in PURPOSES
+        }
         self.stream = RunStream(settings.instance, settings.catch_up_window_s)
         self.inbox = self._frames.inbox
         self.on_ready: Callable[[], None] = lambda: None
@@ -59,6 +63,14 @@ class Broker:
     def connected(self) -> bool:
         """True while frames would reach a socket."""
         return self._frames.is_connected
+
+    @property
+    def trouble(self) -> str:
+        """Why the last attempt to connect failed; empty while connected, and before the first has."""
+        for client, purpose in self._clients:
+            if not client.is_connected:
+                return self._told[purpose].last
+        return ""
 
     @property
     def closed(self) -> bool:
@@ -72,9 +84,10 @@ class Broker:
 
     async def connect(self) -> None:
         """Connect both; tries for ever, and tells why it has to."""
-        for client, purpose in ((self._control, "control"), (self._frames, "publish")):
+        for client, purpose in self._clients:
             await client.connect(**self.options(purpose))
             self._opened.append(client)
+            self._told[purpose].last = ""
 
     async def subscribe_acks(
         self, on_acks: OnAcks, on_answer: Callable[[Answered], None], on_denied: Callable[[str], None]
@@ -140,7 +153,6 @@ class Broker:
 
     async def aclose(self) -> None:
         """Close both connections; what is still unsent is dropped."""
-        self._closing = True
         for client in self._opened:
             try:
                 async with asyncio.timeout(_CLOSE_TIMEOUT_S):
@@ -164,7 +176,7 @@ class Broker:
             "ping_interval": _PING_INTERVAL_S,
             "max_outstanding_pings": 2,
             "pending_size": 0,
-            "error_cb": _Told(f"NATS at {mask_address(settings.nats_url)} (nats_url, to {purpose})").tell,
+            "error_cb": self._told[purpose].tell,
             "disconnected_cb": self._disconnected(purpose),
             "reconnected_cb": self._reconnected(purpose),
         }
@@ -172,8 +184,7 @@ class Broker:
 
     def _disconnected(self, purpose: str) -> Callable[[], Awaitable[None]]:
         async def disconnected() -> None:
-            if not self._closing:
-                log.warning("NATS connection (%s) lost; reconnecting", purpose)
+            log.warning("NATS connection (%s) lost; reconnecting", purpose)
 
         return disconnected
 
@@ -181,6 +192,7 @@ class Broker:
         async def reconnected() -> None:
             log.info("NATS connection (%s) is back", purpose)
             self._pace[purpose].connected()
+            self._told[purpose].last = ""
             if purpose == "publish":
                 self.on_ready()
 
@@ -192,12 +204,12 @@ class _Told:
 
     def __init__(self, whose: str) -> None:
         self._whose = whose
-        self._last = ""
+        self.last = ""
         self._told_at = -math.inf
 
     async def tell(self, error: Exception) -> None:
         text = (error.strerror if isinstance(error, OSError) else str(error)) or repr(error)
         now = asyncio.get_running_loop().time()
-        if text != self._last or now - self._told_at >= _REMIND_S:
+        if text != self.last or now - self._told_at >= _REMIND_S:
             log.warning("%s: %s; trying again", self._whose, text)
-            self._last, self._told_at = text, now
+            self.last, self._told_at = text, now

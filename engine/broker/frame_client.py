@@ -1,4 +1,4 @@
-"""NATS clients that do what nats-py's own does not: reconnect whatever happens, take frames already built.
+"""NATS clients that do what nats-py's own does not: insist on TLS, reconnect whatever happens, take frames.
 
 nats-py has no public way to either. The private names used for it stand in this file alone, nats-py is
 pinned to the minor release that the tests of this surface were passed with:
@@ -15,6 +15,9 @@ pinned to the minor release that the tests of this surface were passed with:
 * The socket below is one of ours, so that a guard is asked right before each send, of what was written long
   before as well. A websocket belongs to another library: there it is asked before each write alone.
 * `_process_err` gets what the server tells in an `-ERR` line, and `_process_op_err` begins to reconnect.
+* `_process_info` gets what a server says of itself before anything is sent to it. nats-py goes on in the
+  clear where that does not ask for TLS, whatever its own options say.
+* `close` calls `_disconnected_cb` and `_error_cb` as a loss would.
 """
 
 import asyncio
@@ -30,7 +33,7 @@ from urllib.parse import ParseResult
 
 from nats.aio.client import Client
 from nats.aio.transport import TcpTransport
-from nats.errors import Error
+from nats.errors import Error, SecureConnWantedError
 from typing_extensions import Buffer
 
 from mainspring.engine.publishing.ack_filter import AckFilter, OnAcks
@@ -74,22 +77,70 @@ class GuardedSocket(socket.socket):
         return super().send(data, flags)
 
 
-class LastingClient(Client):
-    """`Client` that goes on reconnecting whatever happens.
+class TlsUnavailable(SecureConnWantedError):
+    """The server, or the scheme of its address, offers no TLS, and the settings ask for it."""
 
-    nats-py's own closes for good on most errors that a server tells, a login that has expired or was taken
-    away for a moment among them; and its reconnecting ends unseen on an error that it does not expect, of a
-    credentials file that is just being written for instance.
+    def __init__(self, server: ParseResult) -> None:
+        super().__init__()
+        self.server = f"{server.scheme}://{server.netloc.rpartition('@')[2]}"
+
+    def __str__(self) -> str:
+        return (
+            f"secure connection not available: {self.server} offers no TLS, which nats_url (tls://, wss://), "
+            "nats_tls_ca or nats_tls_cert asks for; no login was sent. Mend: give the server a `tls` block, "
+            "or take that setting away if the way to the server is safe without"
+        )
+
+
+class BrokerClient(Client):
+    """`Client` that sends nothing in the clear where it is connected with the option `tls`.
+
+    Every server then has to offer TLS, those of an address `nats://` and those that a cluster makes known as
+    well; for each that does not, `TlsUnavailable` is raised or told as nats-py tells a failed attempt. The
+    subjects that the login may not publish to go to `on_denied`, in small letters.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.on_denied: Callable[[str], None] = lambda _subject: None
 
+    async def _connect_to_server(self, server: Any) -> None:
+        if "tls" in self.options and server.uri.scheme == "ws":  # its first request would carry the login
+            raise TlsUnavailable(server.uri)
+        await super()._connect_to_server(server)
+
+    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        server: Any = self._current_server
+        transport: Any = self._transport
+        if initial_connection and "tls" in self.options and server.uri.scheme != "wss":
+            if not (info.get("tls_required") or info.get("tls_available")):
+                transport.close()
+                raise TlsUnavailable(server.uri)
+            info["tls_required"] = True  # nats-py acts upon this word alone
+        await super()._process_info(info, initial_connection)
+
     async def _process_err(self, err_msg: str) -> None:
         if denied := _DENIED(err_msg):
             self.on_denied(denied[1])
-        elif _PERMISSIONS in err_msg:
+        else:
+            await super()._process_err(err_msg)
+
+
+class LastingClient(BrokerClient):
+    """`BrokerClient` that goes on reconnecting whatever happens.
+
+    nats-py's own closes for good on most errors that a server tells, a login that has expired or was taken
+    away for a moment among them; and its reconnecting ends unseen on an error that it does not expect, of a
+    credentials file that is just being written for instance.
+    """
+
+    async def close(self) -> None:
+        """As nats-py's, and nothing is told of a connection that ends because it is to."""
+        self._disconnected_cb, self._error_cb = None, _unheard
+        await super().close()
+
+    async def _process_err(self, err_msg: str) -> None:
+        if _PERMISSIONS in err_msg:
             await super()._process_err(err_msg)
         else:
             error = Error(f"nats: {err_msg.strip(chr(39))}")
@@ -104,6 +155,10 @@ class LastingClient(Client):
             except Exception as error:
                 await self._error_cb(error)
                 await asyncio.sleep(self.options["reconnect_time_wait"])
+
+
+async def _unheard(_error: Exception) -> None:
+    pass
 
 
 class FrameClient(LastingClient):

@@ -13,7 +13,10 @@ _JWT, _SEED = b"BEGIN NATS USER JWT", b"BEGIN USER NKEY SEED"
 
 
 def nats_login(settings: Settings) -> dict[str, Any]:
-    """Raises SettingsError for credentials that cannot be any, and OSError for files that cannot be read."""
+    """For a `BrokerClient`, which takes the option `tls` as a demand.
+
+    Raises SettingsError for credentials that cannot be any, and OSError for files that cannot be read.
+    """
     urls = [url.strip() for url in settings.nats_url.split(",")]
     options: dict[str, Any] = {"servers": urls} | _from_urls(urls)
     if settings.nats_creds:

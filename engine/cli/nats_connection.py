@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
+from mainspring.engine.broker.frame_client import BrokerClient, TlsUnavailable
 from mainspring.engine.broker.login import nats_login
 from mainspring.engine.config import Settings, mask_address
 
@@ -21,9 +21,9 @@ class BrokerUnreachable(ConnectionError):
 
 
 @asynccontextmanager
-async def connected(settings: Settings, purpose: str) -> AsyncIterator[Client]:
+async def connected(settings: Settings, purpose: str) -> AsyncIterator[BrokerClient]:
     """A client for the length of a block; raises BrokerUnreachable within TIMEOUT_S."""
-    client, told, login = Client(), _Told(), nats_login(settings)
+    client, told, login = BrokerClient(), _Told(), nats_login(settings)
     try:
         async with asyncio.timeout(TIMEOUT_S):
             await _connect(client, f"{settings.instance} {purpose}", login, told)
@@ -48,7 +48,7 @@ class _Told:
         self.last = error
 
 
-async def _connect(client: Client, name: str, login: dict[str, Any], told: _Told) -> None:
+async def _connect(client: BrokerClient, name: str, login: dict[str, Any], told: _Told) -> None:
     await client.connect(
         **login,
         name=name,
@@ -62,6 +62,8 @@ async def _connect(client: Client, name: str, login: dict[str, Any], told: _Told
 
 def _explain(settings: Settings, error: Exception) -> str:
     where = mask_address(settings.nats_url)
+    if isinstance(error, TlsUnavailable):
+        return f"NATS: {error}"
     if "authorization" in str(error).lower() or "authentication" in str(error).lower():
         mend = "mend user and password or token in nats_url, or nats_creds"
         return f"NATS at {where} refuses these credentials; {mend}"

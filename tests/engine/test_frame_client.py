@@ -35,6 +35,7 @@ def test_the_pinned_release_has_the_private_names() -> None:
         "_attempt_reconnect": ["self"],
         "_process_err": ["self", "err_msg"],
         "_process_op_err": ["self", "e"],
+        "_process_info": ["self", "info", "initial_connection"],
     }.items():
         assert inspect.iscoroutinefunction(getattr(Client, name))
         assert list(inspect.signature(getattr(Client, name)).parameters) == parameters

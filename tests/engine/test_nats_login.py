@@ -1,16 +1,20 @@
 """Every way to log in to a real NATS server, at first and again after it was killed."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import nkeys
 import pytest
 from nats.aio.client import Client
 from nats_accounts import Key, accounts_with_jwt
 from publisher_bench import Bench, bench_on
+from running_node import running
 
+from mainspring.changelog_tailer import schema
 from mainspring.engine.broker.connections import Broker
 from mainspring.engine.broker.login import nats_login
 from mainspring.engine.broker.reconnecting import PAUSE_MAX_S, Reconnecting
@@ -149,6 +153,62 @@ async def test_a_login_that_is_taken_away_for_a_while_ends_nothing(server_folder
     await server.start()
     await bench.all_settled(100)
     await bench.broker.aclose()
+    await server.kill()
+
+
+async def test_a_server_that_comes_back_without_tls_is_refused_until_it_has_it_again(
+    server_folder: Path,
+) -> None:
+    login = tls(server_folder)
+    server = await started(server_folder, login)
+    bench = await bench_on(address(server, login), flags=login.flags)
+    await bench.publish_second()
+    await bench.all_settled(50)
+    await server.kill()
+    good, login.config = login.config, ""
+    await server.start()
+    await bench.publish_second()
+    await asyncio.sleep(1.5)  # several attempts
+    assert not bench.broker.connected
+    assert "secure connection not available" in bench.broker.trouble
+    await server.kill()
+    login.config = good
+    await server.start()
+    await bench.all_settled(100)
+    async with asyncio.timeout(10):
+        while bench.broker.trouble:  # of the other connection
+            await asyncio.sleep(0.02)
+    await bench.broker.aclose()
+    await server.kill()
+
+
+@pytest.mark.parametrize("flags", [{}, CA], ids=["tls not asked for", "tls asked for"])
+async def test_tls_that_is_offered_and_not_required_is_used_where_the_settings_ask_for_it(
+    flags: dict[str, object], server_folder: Path
+) -> None:
+    server = await started(server_folder, Login(f"tls {{ {CERTIFICATES} }}\nallow_non_tls: true"))
+    settings = load_settings({"nats_url": f"nats://127.0.0.1:{server.port}"} | flags)
+    async with connected(settings, "test") as client:
+        transport: Any = client._transport
+        secured = transport._io_writer.get_extra_info("ssl_object")
+    assert (secured is not None) == bool(flags)
+    await server.kill()
+
+
+@pytest.mark.parametrize("way", [password, tls], ids=lambda way: way.__name__)
+async def test_a_node_that_is_stopped_tells_of_no_connection_that_was_lost(
+    way: Callable[[Path], Login], server_folder: Path, database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    login = way(server_folder)
+    server = await started(server_folder, login)
+    await schema.init(database)
+    places = {"nats_url": address(server, login), "postgres_dsn": database, "http_port": 0}
+    async with running(load_settings({**places, **login.flags})) as node:
+        async with asyncio.timeout(10):
+            while not node.status().active:
+                await asyncio.sleep(0.02)
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [line for line in told if "NATS" in line] == []
     await server.kill()
 
 
