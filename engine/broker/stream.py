@@ -1,6 +1,8 @@
 """The stream that holds the runs: as it is made, and whether one that exists will do."""
 
 import logging
+from contextlib import suppress
+from typing import Final
 
 from nats.errors import Error as NatsError
 from nats.js.api import DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
@@ -17,6 +19,11 @@ WINDOW_MARGIN_S = 30
 # A run: a payload of 64 KiB, its key, and the envelope around them.
 MESSAGE_BYTES = 70_000
 
+SUBJECT_MEND: Final = "take the subject out of that stream, or choose another `instance`"
+
+_OVERLAP = 10065
+# Of the account, of the server, of the cluster, of a stream.
+_NO_ROOM = frozenset({10002, 10005, 10023, 10047, 10122})
 _ANY, _REST = "*", ">"
 
 
@@ -67,14 +74,30 @@ class RunStream:
             raise
         except APIError as error:
             raise StreamUnfit(
-                f"stream {self.name} cannot be created: {error.description}. It reserves "
-                f"{MAX_BYTES >> 30} GiB of file storage. Mend: raise JetStream's max_file_store, "
-                "or create the stream yourself as you need it"
+                f"stream {self.name} cannot be created: {await self._refusal(jetstream, error)}"
             ) from error
         log.info("created stream %s", self.name)
         if made.config is None:
             raise NatsError("the server told nothing of the stream it made")
         return made.config
+
+    async def _refusal(self, jetstream: JetStreamContext, error: APIError) -> str:
+        if error.err_code == _OVERLAP:
+            taker = await stream_taking(jetstream, self.subjects)
+            return f"{taker} takes {self.subjects}, or a part of it. Mend: {SUBJECT_MEND}"
+        if error.err_code in _NO_ROOM:
+            return (
+                f"{error.description}. It reserves {MAX_BYTES >> 30} GiB of file storage. Mend: raise "
+                "JetStream's max_file_store, or create the stream yourself as you need it"
+            )
+        return f"{error.description}. Mend: what this names, or create the stream yourself as you need it"
+
+
+async def stream_taking(jetstream: JetStreamContext, subjects: str) -> str:
+    """`stream NAME`, of one that takes some of the subjects; `another stream` where that cannot be told."""
+    with suppress(NatsError, TimeoutError):
+        return f"stream {await jetstream.find_stream_name_by_subject(subjects)}"
+    return "another stream"
 
 
 def judge_stream(config: StreamConfig, *, subjects: str, window_min_s: float) -> None:
@@ -128,6 +151,10 @@ def weaknesses(config: StreamConfig) -> list[str]:
         found.append(
             "retention is not 'limits': runs vanish as they are consumed and cannot be looked up, so what an "
             "outage over the duplicate window left unknown is set aside as a dead letter"
+        )
+    if (config.max_msgs_per_subject or 0) > 0:
+        found.append(
+            "max_msgs_per_subject is set: older runs of a route are dropped, and verify cannot judge"
         )
     if config.max_age and config.max_age < config.duplicate_window:
         found.append("max_age is under the duplicate window: runs vanish before they can be settled")

@@ -186,7 +186,7 @@ def trigger_command(target: Target, job: JobArgument, as_json: JsonOption = Fals
                 found = await JobStore(connection).find(job)
             message = trigger_of(found.definition, settings.instance, _now())
             async with connected(settings, "trigger") as client:
-                await publish_trigger(client.jetstream(), message)
+                await publish_trigger(client, message)
         return message
 
     done: Trigger = run_async(trigger())

@@ -1,21 +1,27 @@
 """A run by hand: published beside the schedule, under an id that no scheduled run has."""
 
+import asyncio
 import json
 import secrets
 from dataclasses import dataclass
 from typing import Final
 
 from nats.errors import TimeoutError as NatsTimeout
+from nats.js.api import Header
 from nats.js.client import JetStreamContext
 from nats.js.errors import APIError, NoStreamResponseError
 
+from mainspring.engine.broker.frame_client import BrokerClient
+from mainspring.engine.broker.stream import SUBJECT_MEND, stream_taking
 from mainspring.engine.jobs.definition import Definition
 from mainspring.engine.jobs.errors import JobsError
 from mainspring.engine.jobs.instants import iso_of_epoch
+from mainspring.engine.stopping import unless_stopped
 
 # The same id collapses in the stream, so what was not answered can be sent again.
 _ATTEMPTS: Final = 3
 _NONCE_BYTES: Final = 4
+_OTHER_STREAM: Final = 10060
 
 
 class NotTriggered(JobsError):
@@ -26,9 +32,25 @@ class NotTriggered(JobsError):
 class Trigger:
     """One run by hand, as a message."""
 
+    job_id: int
     id: str
     subject: str
+    stream: str
     body: bytes
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {
+            Header.MSG_ID.value: self.id,
+            "Content-Type": "application/cloudevents+json",
+            Header.EXPECTED_STREAM.value: self.stream,
+        }
+
+    @property
+    def size(self) -> int:
+        """Headers included, bytes."""
+        lines = ["NATS/1.0", *(f"{name}: {value}" for name, value in self.headers.items()), "", ""]
+        return len("\r\n".join(lines).encode()) + len(self.body)
 
 
 def trigger_of(job: Definition, instance: str, now: int) -> Trigger:
@@ -45,15 +67,30 @@ def trigger_of(job: Definition, instance: str, now: int) -> Trigger:
     envelope = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
     if job.payload is not None:  # as Postgres spells it: read and written again it could lose digits
         envelope = f'{envelope[:-1]},"data":{job.payload}}}'
-    return Trigger(run_id, f"{instance}.run.{job.route}", envelope.encode())
+    subject = f"{instance}.run.{job.route}"
+    return Trigger(int(job.id or 0), run_id, subject, instance.upper(), envelope.encode())
 
 
-async def publish_trigger(jetstream: JetStreamContext, trigger: Trigger) -> None:
-    """Returns once the stream holds the run. Raises NotTriggered, which says why."""
-    headers = {"Nats-Msg-Id": trigger.id, "Content-Type": "application/cloudevents+json"}
+async def publish_trigger(client: BrokerClient, trigger: Trigger) -> None:
+    """Returns once the stream of the instance holds the run. Raises NotTriggered, which says why."""
+    if trigger.size > client.max_payload:
+        raise NotTriggered(
+            f"the run of job {trigger.job_id} has {trigger.size} bytes, and the server takes "
+            f"{client.max_payload}. Mend: a smaller payload, or raise max_payload of the server"
+        )
+    denied = asyncio.Event()
+    client.on_denied = lambda subject: denied.set() if subject == trigger.subject.lower() else None
+    if not await unless_stopped(_stored(client.jetstream(), trigger), denied):
+        raise NotTriggered(
+            f"the login may not publish to {trigger.subject}, so the run was not stored. Mend: permit it in "
+            "the NATS server, or log in as another user (nats_url, nats_creds)"
+        )
+
+
+async def _stored(jetstream: JetStreamContext, trigger: Trigger) -> bool:
     for _ in range(_ATTEMPTS):
         try:
-            await jetstream.publish(trigger.subject, trigger.body, headers=headers)
+            await jetstream.publish(trigger.subject, trigger.body, headers=trigger.headers)
         except NatsTimeout:
             continue
         except NoStreamResponseError:
@@ -61,6 +98,15 @@ async def publish_trigger(jetstream: JetStreamContext, trigger: Trigger) -> None
                 f"no stream takes {trigger.subject}: `mainspring run` makes it; check nats_url and instance"
             ) from None
         except APIError as error:
-            raise NotTriggered(f"the stream refuses {trigger.id}: {error.description}") from error
-        return
+            raise NotTriggered(await _refusal(jetstream, trigger, error)) from error
+        return True
     raise NotTriggered(f"no answer for {trigger.id}: it may be stored or not; see `mainspring tail`")
+
+
+async def _refusal(jetstream: JetStreamContext, trigger: Trigger, error: APIError) -> str:
+    if error.err_code != _OTHER_STREAM:
+        return f"the stream refuses {trigger.id}: {error.description}"
+    taker = await stream_taking(jetstream, trigger.subject)
+    return (
+        f"{taker} takes {trigger.subject}, and not {trigger.stream}: nothing was stored. Mend: {SUBJECT_MEND}"
+    )

@@ -128,6 +128,7 @@ def test_a_quarantined_job_is_named_with_its_reason(database: str, nats_url: str
         ({"duplicate_window": 60}, "duplicate window of 60 s", "--dupe-window=120s"),
         ({"duplicate_window": 120, "no_ack": True}, "no_ack", "unset"),
         ({"duplicate_window": 120, "storage": StorageType.MEMORY}, "memory storage", "nats stream edit"),
+        ({"duplicate_window": 120, "max_msgs_per_subject": 5}, "max_msgs_per_subject", "nats stream edit"),
     ],
 )
 def test_a_stream_that_weakens_the_promise_is_wrong(

@@ -434,6 +434,24 @@ async def test_a_stream_that_cannot_keep_the_promise_is_refused(
     await client.close()
 
 
+@pytest.mark.parametrize("taken", ["{0}.run.>", "{0}.>", "{0}.run.checks.http"])
+async def test_a_stream_that_takes_our_subjects_is_named_with_the_mend(nats_url: str, taken: str) -> None:
+    settings = load_settings({"nats_url": nats_url, "instance": f"taken{next(INSTANCES)}"})
+    client = await nats_client.connect(nats_url)
+    other = f"OTHER_{settings.instance}"
+    config = StreamConfig(name=other, subjects=[taken.format(settings.instance)])
+    await client.jetstream().add_stream(config)
+    broker = Broker(settings)
+    await broker.connect()
+    with pytest.raises(
+        StreamUnfit, match=rf"cannot be created: stream {other} takes.*Mend: take the subject"
+    ):
+        await broker.ensure_stream()
+    await client.jetstream().delete_stream(other)
+    await broker.aclose()
+    await client.close()
+
+
 async def test_a_broker_without_room_for_the_stream_is_refused_with_the_mend(server_folder: Path) -> None:
     server = EmbeddedNats(server_folder)
     server._config = lambda: EmbeddedNats._config(server).replace("1TB", "1GB")  # type: ignore[method-assign]

@@ -3,18 +3,24 @@
 import asyncio
 import json
 import re
+from contextlib import suppress
 from itertools import count
+from pathlib import Path
 
 import pytest
 from command_line import Ended, mainspring
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.api import StreamConfig
+from nats.js.errors import BadRequestError
 
 from mainspring.changelog_tailer import schema
+from mainspring.engine.cli.nats_connection import connected
 from mainspring.engine.clock import SystemClock
+from mainspring.engine.config import load_settings
+from mainspring.engine.embedded import EmbeddedNats
 from mainspring.engine.jobs.definition import Definition
-from mainspring.engine.jobs.triggering import trigger_of
+from mainspring.engine.jobs.triggering import NotTriggered, publish_trigger, trigger_of
 
 INSTANCES = count()
 
@@ -61,7 +67,11 @@ def test_a_run_by_hand_is_stored_before_it_is_told(instance: str, nats_url: str)
     (told,) = ended.json_lines()
     (message,) = stream(nats_url, instance)
     assert message.subject == told["subject"] == f"{instance}.run.checks.http"
-    assert message.headers == {"Nats-Msg-Id": told["id"], "Content-Type": "application/cloudevents+json"}
+    assert message.headers == {
+        "Nats-Msg-Id": told["id"],
+        "Content-Type": "application/cloudevents+json",
+        "Nats-Expected-Stream": instance.upper(),
+    }
     named = re.fullmatch(r"(\d+)@(\d+)!([0-9a-f]{8})", told["id"])
     assert named is not None
     assert int(named[1]) == row["id"]
@@ -103,6 +113,64 @@ def test_a_refusal_of_the_stream_is_told(instance: str, nats_url: str) -> None:
     ended = jobs("trigger", str(row["id"]))
     assert (ended.status, ended.out) == (1, "")
     assert "message size exceeds maximum allowed" in ended.err
+
+
+def test_a_run_that_another_stream_would_take_is_not_triggered(instance: str, nats_url: str) -> None:
+    async def other(name: str, subjects: list[str]) -> int:
+        client = Client()
+        await client.connect(nats_url)
+        jetstream = client.jetstream()
+        with suppress(BadRequestError):  # it is there
+            await jetstream.add_stream(StreamConfig(name=name, subjects=subjects))
+        stored = (await jetstream.stream_info(name)).state.messages
+        await client.close()
+        return stored
+
+    taker = f"OTHER_{instance}"
+    asyncio.run(other(taker, [f"{instance}.>"]))
+    (row,) = jobs("add", "--every", "1h", "--json").json_lines()
+    ended = jobs("trigger", str(row["id"]))
+    assert (ended.status, ended.out) == (1, "")
+    assert f"stream {taker} takes {instance}.run.default, and not {instance.upper()}" in ended.err
+    assert "Mend: take the subject out of that stream" in ended.err
+    assert asyncio.run(other(taker, [])) == 0
+
+
+async def test_a_login_that_may_not_publish_and_a_run_that_is_too_large_are_told_at_once(
+    server_folder: Path,
+) -> None:
+    rules = 'permissions: { publish: { deny: ["mainspring.run.secret"] } }'
+    server = EmbeddedNats(server_folder)
+    written = server._config
+    server._config = lambda: "\n".join(  # type: ignore[method-assign]
+        [
+            *(line for line in written().splitlines() if not line.startswith("authorization")),
+            f"authorization {{ users: [ {{ user: u, password: p, {rules} }} ] }}\nmax_payload: 2048\n",
+        ]
+    )
+    await server.start()
+    settings = load_settings({"nats_url": f"nats://u:p@127.0.0.1:{server.port}"})
+    async with connected(settings, "test") as client, asyncio.timeout(3):
+        await client.jetstream().add_stream(StreamConfig(name="MAINSPRING", subjects=["mainspring.run.>"]))
+        denied = trigger_of(Definition(id=7, every_s=60, route="secret"), "mainspring", 1764500000)
+        with pytest.raises(
+            NotTriggered, match=r"may not publish to mainspring\.run\.secret.*Mend: permit it"
+        ):
+            await publish_trigger(client, denied)
+        spare = 2048 - trigger_of(job_of(0), "mainspring", 1764500000).size
+        await publish_trigger(client, trigger_of(job_of(spare), "mainspring", 1764500000))
+        large = trigger_of(job_of(spare + 1), "mainspring", 1764500000)
+        with pytest.raises(
+            NotTriggered, match=r"run of job 7 has 2049 bytes, and the server takes 2048\. Mend"
+        ):
+            await publish_trigger(client, large)
+        assert client.is_connected
+        assert (await client.jetstream().stream_info("MAINSPRING")).state.messages == 1
+    await server.kill()
+
+
+def job_of(characters: int) -> Definition:
+    return Definition(id=7, every_s=60, payload=json.dumps("x" * characters))
 
 
 def test_the_envelope_of_a_job_without_key_and_payload() -> None:
