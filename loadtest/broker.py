@@ -14,6 +14,7 @@ from rich.console import Console
 
 from mainspring.engine.broker.stream_reader import StreamUnreadable
 from mainspring.engine.cli.failures import explain
+from mainspring.engine.cli.number_flags import finite, span
 from mainspring.engine.embedded import EmbeddedError
 from mainspring.engine.verify.refusal import CannotJudge
 from mainspring.loadtest.broker_rounds import Drill, Kind, Memory, Plan, Round
@@ -56,14 +57,17 @@ def broker_command(
     ] = None,
     span_s: Annotated[
         tuple[float, float] | None,
-        typer.Option("--span-s", metavar="MIN MAX", help="For how long it is so."),
+        typer.Option("--span-s", callback=span, metavar="MIN MAX", help="For how long it is so."),
     ] = None,
     short: Annotated[bool, typer.Option("--short", help="Each only as long as it shows anything.")] = False,
     payload_bytes: Annotated[
         int, typer.Option("--payload-bytes", min=1, max=60_000, help="Payload of a job.")
     ] = 600,
     changes_per_s: Annotated[
-        float, typer.Option("--changes-per-s", min=0.1, help="Changes of jobs, each a transaction.")
+        float,
+        typer.Option(
+            "--changes-per-s", callback=finite, min=0.1, help="Changes of jobs, each a transaction."
+        ),
     ] = 10.0,
     seed: Annotated[int, typer.Option("--seed", min=1, help="Of the first round; one more each.")] = 1,
     embedded: Annotated[
@@ -84,8 +88,6 @@ def broker_command(
     mainspring loadtest broker --kind freeze --span-s 120 150 --rounds 5 --json
     mainspring loadtest broker --short
     """
-    if span_s is not None and span_s[0] > span_s[1]:
-        raise typer.BadParameter("MIN is over MAX", param_hint="--span-s")
     folder = embedded or Path(tempfile.mkdtemp(prefix="mainspring-broker-"))
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)  # Postgres runs as another user where this one is root

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from mainspring.engine.cli.number_flags import finite
 from mainspring.loadtest.plan import Figures
 from mainspring.loadtest.writing import write_costs
 
@@ -34,11 +35,15 @@ def changes_command(
     *,
     rows: Annotated[int, typer.Option("--rows", min=1000, metavar="N", help="Rows inserted.")] = 1_000_000,
     clients: Annotated[int, typer.Option("--clients", min=1, max=64, help="Clients that update.")] = 8,
-    seconds: Annotated[float, typer.Option("--seconds", min=1, help="How long they update, in all.")] = 30.0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", callback=finite, min=1, help="How long they update, in all.")
+    ] = 30.0,
     tail_jobs: Annotated[
         int, typer.Option("--tail-jobs", min=0, help="Jobs in the wheel for the tail's figures; 0: none.")
     ] = 100_000,
-    tail_s: Annotated[float, typer.Option("--tail-s", min=1, help="How long single commits go on.")] = 20.0,
+    tail_s: Annotated[
+        float, typer.Option("--tail-s", callback=finite, min=1, help="How long single commits go on.")
+    ] = 20.0,
     embedded: Annotated[  # noqa: ARG001
         Path | None,
         typer.Option("--embedded", metavar="DIR", help="Taken as by every command; a server is made anew."),

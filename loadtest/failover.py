@@ -15,6 +15,7 @@ from rich.console import Console
 
 from mainspring.engine.broker.stream_reader import StreamUnreadable
 from mainspring.engine.cli.failures import explain
+from mainspring.engine.cli.number_flags import finite, span
 from mainspring.engine.embedded import EmbeddedError
 from mainspring.engine.verify.refusal import CannotJudge
 from mainspring.loadtest.failover_fleet import POLICIES
@@ -38,16 +39,27 @@ def failover_command(
     jobs: Annotated[int, typer.Option("--jobs", min=100, metavar="N", help="Jobs to begin with.")] = 20_000,
     rate: Annotated[
         float,
-        typer.Option("--rate", min=1, metavar="N", help="Runs a second at most; the other jobs are slow."),
+        typer.Option(
+            "--rate",
+            callback=finite,
+            min=1,
+            metavar="N",
+            help="Runs a second at most; the other jobs are slow.",
+        ),
     ] = 15_000.0,
     rounds: Annotated[int, typer.Option("--rounds", min=1, metavar="R", help="How many rounds.")] = 10,
     mode: Annotated[Mode, typer.Option("--mode", help="What happens in each.")] = Mode.KILL,
     gap_s: Annotated[
         tuple[float, float] | None,
-        typer.Option("--gap-s", metavar="MIN MAX", help="How long nobody fires, or one node is blind."),
+        typer.Option(
+            "--gap-s", callback=span, metavar="MIN MAX", help="How long nobody fires, or one node is blind."
+        ),
     ] = None,
     changes_per_s: Annotated[
-        float, typer.Option("--changes-per-s", min=0.1, help="Changes of jobs, each a transaction.")
+        float,
+        typer.Option(
+            "--changes-per-s", callback=finite, min=0.1, help="Changes of jobs, each a transaction."
+        ),
     ] = 20.0,
     catch_up: Annotated[
         list[str] | None, typer.Option("--catch-up", help="Only this policy; all three unless said.")
@@ -71,8 +83,6 @@ def failover_command(
     mainspring loadtest failover --mode stop --gap-s 80 125 --rounds 5 --json
     mainspring loadtest failover --seed 17 --rounds 1        # the round of that seed once more
     """
-    if gap_s is not None and gap_s[0] > gap_s[1]:
-        raise typer.BadParameter("MIN is over MAX", param_hint="--gap-s")
     if unknown := set(catch_up or ()) - set(POLICIES):
         raise typer.BadParameter(f"{unknown.pop()} is none of {', '.join(POLICIES)}", param_hint="--catch-up")
     folder = embedded or Path(tempfile.mkdtemp(prefix="mainspring-failover-"))

@@ -23,6 +23,7 @@ from rich.progress import Progress
 
 from mainspring.engine.broker.stream import DUPLICATE_WINDOW_S
 from mainspring.engine.cli.failures import explain
+from mainspring.engine.cli.number_flags import finite
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.embedded import EmbeddedError
 from mainspring.loadtest.fleet import MIX
@@ -88,20 +89,29 @@ class Limits:
 
 def lateness_command(
     *,
-    rate: Annotated[float, typer.Option("--rate", min=1, metavar="N", help="Runs a second.")] = 20_000.0,
-    minutes: Annotated[float, typer.Option("--minutes", min=0.01, help="How long to measure.")] = 10.0,
+    rate: Annotated[
+        float, typer.Option("--rate", callback=finite, min=1, metavar="N", help="Runs a second.")
+    ] = 20_000.0,
+    minutes: Annotated[
+        float, typer.Option("--minutes", callback=finite, min=0.01, help="How long to measure.")
+    ] = 10.0,
     warm_up_s: Annotated[
         float,
-        typer.Option("--warm-up-s", min=0, help="How long to publish before; the stream's duplicate window."),
+        typer.Option(
+            "--warm-up-s",
+            callback=finite,
+            min=0,
+            help="How long to publish before; the stream's duplicate window.",
+        ),
     ] = DUPLICATE_WINDOW_S,
     raw_runs: Annotated[
         int, typer.Option("--raw-runs", min=2000, metavar="N", help="How many by the raw socket.")
     ] = RAW_RUNS,
     p99_ms: Annotated[
-        float, typer.Option("--p99-ms", min=0, help="How late one run in 100 may be.")
+        float, typer.Option("--p99-ms", callback=finite, min=0, help="How late one run in 100 may be.")
     ] = P99_MS,
     p999_ms: Annotated[
-        float, typer.Option("--p999-ms", min=0, help="How late one run in 1000 may be.")
+        float, typer.Option("--p999-ms", callback=finite, min=0, help="How late one run in 1000 may be.")
     ] = P999_MS,
     embedded: Annotated[
         Path | None,

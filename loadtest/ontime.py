@@ -18,6 +18,7 @@ import typer
 from numpy.typing import NDArray
 
 from mainspring.changelog_tailer import Cursor
+from mainspring.engine.cli.number_flags import finite
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.conductor import LATE_S, Conductor
 from mainspring.engine.intake.applier import Applier
@@ -43,7 +44,7 @@ def ontime_command(
     jobs: Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="How many jobs.")] = 1_000_000,
     seconds: Annotated[int, typer.Option("--seconds", min=1, help="For how long.")] = 300,
     limit_ms: Annotated[
-        float, typer.Option("--limit-ms", min=0, help="How late a second may be drained.")
+        float, typer.Option("--limit-ms", callback=finite, min=0, help="How late a second may be drained.")
     ] = LIMIT_MS,
     json_wanted: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

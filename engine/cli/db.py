@@ -15,6 +15,7 @@ from mainspring.changelog_tailer.pruning import Lag, lags, prune
 from mainspring.engine.broker.live_cursors import Reader, live_readers
 from mainspring.engine.broker.stream import MAX_AGE_S
 from mainspring.engine.cli.nats_connection import BrokerUnreachable, connected
+from mainspring.engine.cli.number_flags import finite
 from mainspring.engine.cli.options import NATS, POSTGRES, JsonOption, Target, run_async, takes_settings
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.config import Settings
@@ -83,7 +84,10 @@ def status_command(target: Target, as_json: JsonOption = False) -> None:
 def prune_command(
     target: Target,
     keep_s: Annotated[
-        float, typer.Option("--keep-s", min=0, metavar="S", help="Keep at least what is younger, seconds.")
+        float,
+        typer.Option(
+            "--keep-s", callback=finite, min=0, metavar="S", help="Keep at least what is younger, seconds."
+        ),
     ] = MAX_AGE_S,
     as_json: JsonOption = False,
 ) -> None:

@@ -16,6 +16,7 @@ from mainspring.changelog_tailer.connection import open_session
 from mainspring.engine.cli.demo_fleet import sow
 from mainspring.engine.cli.demo_view import DemoWatch, LiveView, PlainView, View, summary
 from mainspring.engine.cli.logs import configure_logs
+from mainspring.engine.cli.number_flags import finite
 from mainspring.engine.cli.options import Target, run_async, takes_settings
 from mainspring.engine.cli.signals import stop_on_signals
 from mainspring.engine.clock import SystemClock
@@ -33,7 +34,8 @@ def demo_command(
     target: Target,
     jobs: Annotated[int, typer.Option(min=1, max=JOBS_MAX, help="How many sample jobs.")] = 1000,
     seconds: Annotated[
-        float | None, typer.Option(min=0.1, help="End by itself after so many seconds; else on Ctrl-C.")
+        float | None,
+        typer.Option(callback=finite, min=0.1, help="End by itself after so many seconds; else on Ctrl-C."),
     ] = None,
 ) -> None:
     """See it work: Postgres, NATS, sample jobs and the engine, all in this folder's .mainspring/.

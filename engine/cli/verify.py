@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from mainspring.engine.cli.nats_connection import connected
+from mainspring.engine.cli.number_flags import finite
 from mainspring.engine.cli.options import NATS, POSTGRES, JsonOption, Target, run_async, takes_settings
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.jobs.instants import epoch_s, iso_of_epoch, read_instant
@@ -40,7 +41,10 @@ def verify_command(
         int, typer.Option("--to", parser=_second, metavar="T", help="The instant after the last.")
     ],
     slack_s: Annotated[
-        float, typer.Option("--slack-s", min=0, help="How long after its commit a change may take effect.")
+        float,
+        typer.Option(
+            "--slack-s", callback=finite, min=0, help="How long after its commit a change may take effect."
+        ),
     ] = SLACK_DEFAULT_S,
     away: Annotated[
         list[str] | None,
