@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import nkeys
 import pytest
 from nats.aio.client import Client
@@ -202,10 +203,13 @@ async def test_a_node_that_is_stopped_tells_of_no_connection_that_was_lost(
     login = way(server_folder)
     server = await started(server_folder, login)
     await schema.init(database)
+    connection = await asyncpg.connect(database)
+    await connection.execute("insert into mainspring.jobs (every_s) values (1)")
+    await connection.close()
     places = {"nats_url": address(server, login), "postgres_dsn": database, "http_port": 0}
     async with running(load_settings({**places, **login.flags})) as node:
         async with asyncio.timeout(10):
-            while not node.status().active:
+            while not node.status().acknowledged:  # from then on the lease guards the socket
                 await asyncio.sleep(0.02)
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert [line for line in told if "NATS" in line] == []
