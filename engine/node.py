@@ -12,7 +12,7 @@ from nats.errors import Error as NatsError
 from mainspring.changelog_tailer import LOST, ChangeLogError, Cursor, CursorVoid, close, connect, costs_little
 from mainspring.changelog_tailer.backoff import Backoff
 from mainspring.changelog_tailer.connection import server_time, session
-from mainspring.engine.broker.bucket import Bucket
+from mainspring.engine.broker.bucket import Bucket, BucketUnfit
 from mainspring.engine.broker.connections import Broker
 from mainspring.engine.clock import Clock, SystemClock
 from mainspring.engine.config import Settings
@@ -42,6 +42,7 @@ OWED_MAX_S = 24 * 3600
 # What is silent may be slow; what refuses has said so, and may still be on its way to being ready.
 REFUSED_MAX_S = 3.0
 _LOADED = "loaded"
+_WAITING = "waiting for the lease"
 _LOOK_S = 0.1
 
 
@@ -110,7 +111,7 @@ class Node:
     async def start(self) -> None:
         """Connect, read the recovery point, load the jobs; waits for servers that are away.
 
-        Raises `PortTaken`, `StreamUnfit` and `RecoveryPointDamaged`.
+        Raises `PortTaken`, `StreamUnfit`, `BucketUnfit` and `RecoveryPointDamaged`.
         """
         await self._web.start()
         self._phase = "connecting to NATS"
@@ -120,7 +121,7 @@ class Node:
         window_s, bucket = await self._open_stream()
         self._phase = "waiting for a second clock that agrees"
         await self._guard.settle()
-        self._phase = "waiting for the lease"
+        self._phase = _WAITING
         point = await self._first_point(bucket)
         self._phase = "loading jobs"
         watermark = self._first_watermark(point)
@@ -129,6 +130,7 @@ class Node:
         self._tell_of_the_past(point, watermark)
         if self._lease is not None:
             self._lease.want()
+            self._phase = _WAITING
             await self._lease.looked()
         self._phase = _LOADED
         stream = self._broker.stream
@@ -206,17 +208,21 @@ class Node:
             return self._guard.doubt
         trouble = f": {self._broker.trouble}" if self._broker.trouble else ""
         if self._phase != _LOADED or self._publisher is None or self._handover is None:
-            return self._phase + trouble
+            phase = self._with_trouble(self._phase) if self._phase == _WAITING else self._phase
+            return phase + trouble
         if not self._broker.connected:
             return f"NATS is away{trouble}"
         if not self._handover.leads:
             return ""
         return self._why_not_publishing(self._publisher, self._handover)
 
-    @staticmethod
-    def _why_not_publishing(publisher: Publisher, handover: Handover) -> str:
+    def _with_trouble(self, text: str) -> str:
+        trouble = self._lease.trouble if self._lease is not None else ""
+        return f"{text}: {trouble}" if trouble else text
+
+    def _why_not_publishing(self, publisher: Publisher, handover: Handover) -> str:
         if not handover.active:
-            return "the lease has lapsed: NATS does not take its renewal"
+            return self._with_trouble("the lease has lapsed, and NATS does not take its renewal")
         silent_s, refused_for = publisher.silent_s(), publisher.refused_for
         if silent_s <= (REFUSED_MAX_S if refused_for else SILENCE_MAX_S):
             return ""
@@ -232,6 +238,8 @@ class Node:
             try:
                 window_s = await self._broker.ensure_stream()
                 return window_s, await self._broker.bucket()
+            except BucketUnfit:
+                raise
             except (NatsError, OSError, TimeoutError) as error:
                 pause_s = backoff.failed()
                 log.warning(

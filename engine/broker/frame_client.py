@@ -21,6 +21,7 @@ pinned to the minor release that the tests of this surface were passed with:
 """
 
 import asyncio
+import logging
 import re
 import socket
 import struct
@@ -39,11 +40,18 @@ from typing_extensions import Buffer
 from mainspring.engine.publishing.ack_filter import AckFilter, OnAcks
 from mainspring.engine.publishing.acks import Acks
 
+log = logging.getLogger(__name__)
+
 # In small letters, as nats-py hands it over.
 _PERMISSIONS = "permissions violation"
 # struct linger: on, for no time at all.
 _DISCARD = struct.pack("ii", 1, 0)
 _DENIED = re.compile(r"'permissions violation for publish to \"([^\"]+)\"").match
+
+
+def denied_text(subject: str) -> str:
+    """Of a permission that the login lacks; the server names the subject in small letters."""
+    return f"this login may not publish to {subject}: give it the permission"
 
 
 class Permission(Protocol):
@@ -102,7 +110,15 @@ class BrokerClient(Client):
 
     def __init__(self) -> None:
         super().__init__()
-        self.on_denied: Callable[[str], None] = lambda _subject: None
+        self.on_denied: Callable[[str], None] = lambda subject: log.warning(denied_text(subject))
+
+    async def close(self) -> None:
+        """As nats-py's, which ends as if its caller were cancelled where it ends a reconnecting."""
+        try:
+            await super().close()
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
 
     async def _connect_to_server(self, server: Any) -> None:
         if "tls" in self.options and server.uri.scheme == "ws":  # its first request would carry the login

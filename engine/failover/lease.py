@@ -10,6 +10,9 @@
 The thread renews whatever the event loop is doing. All it shares is the tenure, one object: reading it takes
 no lock. A holder counts from before it sent a renewal, by a clock that goes on while the machine is
 suspended, and less than the broker does: so it knows that it has lost the lease before anybody can have it.
+
+A bucket that is gone is made again. The new one knows nothing of who held the lease in the one before: nobody
+else takes it there until the new one has been known for as long as a lease lasts.
 """
 
 import asyncio
@@ -25,10 +28,10 @@ from typing import Any
 
 from nats.errors import Error as NatsError
 from nats.js import api
-from nats.js.client import JetStreamContext
-from nats.js.errors import APIError, NotFoundError
+from nats.js.errors import APIError, ServiceUnavailableError
 
-from mainspring.engine.broker.frame_client import FrameClient
+from mainspring.engine.broker.bucket import DELETED, MISSING, Bucket, BucketUnfit, age
+from mainspring.engine.broker.frame_client import FrameClient, denied_text
 from mainspring.engine.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -48,7 +51,8 @@ _GIVE_WAY_EVERY_S = 0.05
 _GIVE_WAY_S = 0.002
 _CLOSE_S = 2.0
 _WRONG_SEQUENCE = (10071, 10164)
-_OPERATION = "KV-Operation"
+# The servers of a cluster tell the age of a bucket by two of their clocks: it may be less by so much.
+_AGE_OFF_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +73,19 @@ class Seen:
 
 class Lease:
     """One node's claim to be the active one. `changed` is set, on the loop that called `start`, whenever it
-    was gained, has lapsed, or another holder was seen.
+    was gained, has lapsed, or another holder was seen. `trouble` is why the broker refuses it, empty while it
+    does not.
     """
 
     def __init__(self, options: dict[str, Any], *, bucket: str, clock: Clock) -> None:
         self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.changed = asyncio.Event()
         self.seen: Seen | None = None
+        self.trouble = ""
         self._options = options
-        self._subject = f"$KV.{bucket}.{KEY}"
-        self._stream = f"KV_{bucket}"
+        self._bucket = bucket
+        self._made = ""
+        self._made_before = 0.0
         self._boot = clock.boot
         self._now = clock.now
         self._tenure = _Tenure(0, 0.0)
@@ -162,6 +169,7 @@ class Lease:
 
     async def _keep(self) -> None:
         client = FrameClient()
+        client.on_denied = lambda subject: self._refused(denied_text(subject))
         connecting = asyncio.ensure_future(client.connect(**self._options))
         try:
             while not connecting.done() and not self._closing.is_set():
@@ -180,7 +188,8 @@ class Lease:
         began_at = self._boot()
         try:
             if client.is_connected:
-                await self._work(client.jetstream(timeout=_ANSWER_S))
+                await self._work(client)
+                self.trouble = ""
             self._silent = 0
         except (NatsError, OSError, TimeoutError) as error:
             await self._failed(client, error)
@@ -188,33 +197,48 @@ class Lease:
         pause_s = RENEW_S if self._holding and not self._silent else LOOK_S
         await asyncio.sleep(max(0.0, began_at + pause_s - self._boot()))
 
-    async def _work(self, jetstream: JetStreamContext) -> None:
-        if not self._holding:
-            self.seen = await self._look(jetstream)
+    async def _work(self, client: FrameClient) -> None:
+        bucket = Bucket(client.jetstream(timeout=_ANSWER_S), self._bucket)
+        try:
+            await self._look_or_write(client, bucket)
+        except MISSING:
+            self._lose()
+            await bucket.mend()
+            await self._look_or_write(client, bucket)  # at once: the holder's time goes on meanwhile
+
+    async def _look_or_write(self, client: FrameClient, bucket: Bucket) -> None:
+        if not (self._holding and self.held):  # what has lapsed may be another's, in another bucket even
+            self.seen = await self._look(bucket)
             if self.other:
                 self._tenure = _Tenure(self.term, 0.0)
-            if self.other or not self._wanted:
+            if self.other or not self._wanted or not (self.held or await self._outlived(client)):
                 return
             self._revision = self.seen.revision
-        await self._write(jetstream)
+        await self._write(bucket)
 
-    async def _look(self, jetstream: JetStreamContext) -> Seen:
-        try:
-            message = await jetstream.get_last_msg(self._stream, self._subject)
-        except NotFoundError:
+    async def _look(self, bucket: Bucket) -> Seen:
+        message = await bucket.last(KEY)
+        if message is None:
             return Seen("", 0)
-        if message.headers and _OPERATION in message.headers:
+        if message.headers and DELETED in message.headers:
             return Seen("", message.seq or 0)
         return Seen(_holder_of(message.data or b""), message.seq or 0)
 
-    async def _write(self, jetstream: JetStreamContext) -> None:
+    async def _outlived(self, client: FrameClient) -> bool:
+        """Whether a lease that somebody had in a bucket before this one is past."""
+        made, age_s = await age(client, self._bucket, _ANSWER_S)
+        if made != self._made:
+            self._made, self._made_before = made, self._boot() - max(0.0, age_s - _AGE_OFF_S)
+        return self._boot() - self._made_before >= TTL_S
+
+    async def _write(self, bucket: Bucket) -> None:
         """Take it or renew it: the same message, which the broker refuses when another came between."""
         sent_at = self._boot()
         if not self.held:
             self._since = self._now()
         value = json.dumps({"holder": self.name, "since": self._since}).encode()
         try:
-            ack = await self._publish(jetstream, value, {})
+            ack = await self._publish(bucket, value, {})
         except APIError as error:
             if error.err_code not in _WRONG_SEQUENCE:
                 raise
@@ -222,13 +246,9 @@ class Lease:
             return
         self._gain(ack.seq, sent_at)
 
-    async def _publish(
-        self, jetstream: JetStreamContext, value: bytes, headers: dict[str, str]
-    ) -> api.PubAck:
+    async def _publish(self, bucket: Bucket, value: bytes, headers: dict[str, str]) -> api.PubAck:
         expected = {api.Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: str(self._revision)}
-        return await jetstream.publish(
-            self._subject, value, headers=headers | expected, msg_ttl=TTL_S, timeout=_ANSWER_S
-        )
+        return await bucket.write(KEY, value, TTL_S, headers | expected)
 
     def _gain(self, revision: int, sent_at: float) -> None:
         tenure = self._tenure
@@ -243,12 +263,21 @@ class Lease:
 
     async def _failed(self, client: FrameClient, error: Exception) -> None:
         """The broker may have forgotten the key meanwhile: it is looked at again once the time is over."""
-        self._silent += 1
         log.debug("the lease was not renewed: %r", error)
         if not self.held:
             self._lose()
-        if self._silent % _SILENT_MAX == 0 and client.is_connected:
+        if isinstance(error, (BucketUnfit, APIError)) and not isinstance(error, ServiceUnavailableError):
+            self._refused(str(error))
+            return
+        self._silent += 1
+        if self._silent % _SILENT_MAX == 0 and client.is_connected and not self.trouble:
             await client.force_reconnect()
+
+    def _refused(self, why: str) -> None:
+        """The broker answers, so another connection would mend nothing."""
+        if why != self.trouble:
+            self.trouble = why
+            log.warning("the broker refuses the lease: %s; trying again", why)
 
     def _tell(self) -> None:
         now = (self.held, self.term, self.other)
@@ -262,7 +291,8 @@ class Lease:
         held, self._tenure = self.held, _Tenure(self._tenure.term, 0.0)
         if held and client.is_connected:
             try:
-                await self._publish(client.jetstream(timeout=_ANSWER_S), b"", {_OPERATION: "DEL"})
+                bucket = Bucket(client.jetstream(timeout=_ANSWER_S), self._bucket)
+                await self._publish(bucket, b"", {DELETED: "DEL"})
             except (NatsError, OSError, TimeoutError) as error:
                 log.warning("the lease was not given up (%r): it ends by itself within %d s", error, TTL_S)
 

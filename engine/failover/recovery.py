@@ -69,7 +69,8 @@ async def read_recovery_point(bucket: Bucket) -> RecoveryPoint | None:
 
 
 class RecoveryWriter:
-    """Writes the recovery point each second in which it moved, and before it the gaps that it drops.
+    """Writes the recovery point each second, and before it the gaps that it drops. One that has not moved is
+    written too: the bucket may have been made again since.
 
     `active` says whether this node is to write at all.
     """
@@ -80,17 +81,16 @@ class RecoveryWriter:
         self._bucket = bucket
         self._settlement = settlement
         self._active = active
-        self._written: RecoveryPoint | None = None
         self._failing = False
 
     async def run_once(self) -> bool:
-        """Write if it moved; False when the broker did not take it, which is tried again next time."""
+        """Write; False when the broker did not take it, which is tried again next time."""
         settlement = self._settlement
         gaps = settlement.gaps
         point = RecoveryPoint(settlement.watermark, settlement.mark, gaps.open, settlement.earlier)
         over = list(gaps.over)
         # Below what another node has settled its recovery point is the better one.
-        if point == self._written or point.watermark < settlement.elsewhere or not self._active():
+        if point.watermark < settlement.elsewhere or not self._active():
             return True
         try:
             async with asyncio.timeout(_TIMEOUT_S):
@@ -101,7 +101,6 @@ class RecoveryWriter:
             )
             return False
         gaps.over = gaps.over[len(over) :]
-        self._written = point
         self._failing = False
         return True
 

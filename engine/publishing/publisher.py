@@ -14,6 +14,7 @@ import numpy as np
 from nats.errors import Error as NatsError
 
 from mainspring.engine.broker.connections import Answered, Broker
+from mainspring.engine.broker.frame_client import denied_text
 from mainspring.engine.broker.stream_reader import StreamUnreadable
 from mainspring.engine.clock import Clock
 from mainspring.engine.metrics import Metrics
@@ -346,7 +347,7 @@ class Publisher:
     def _on_denied(self, name: str) -> None:
         self._answered_at = now = self._clock.monotonic()
         if self._denials.note(name, now):
-            log.warning("this login may not publish to %s: give it the permission", name)
+            log.warning(denied_text(name))
         self._wake.set()
 
     def _refuse_denied(self) -> None:

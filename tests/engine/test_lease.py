@@ -33,6 +33,7 @@ async def lease_on(settings: Settings) -> AsyncIterator[Lease]:
     lease.start()
     lease.want()
     try:
+        await lease.looked()
         yield lease
     finally:
         await lease.aclose()
