@@ -17,7 +17,7 @@ from mainspring.engine.broker.connections import Broker
 from mainspring.engine.clock import Clock, SystemClock
 from mainspring.engine.config import Settings
 from mainspring.engine.failover.clock_guard import AGREES_S, ClockGuard, ClockWentBack
-from mainspring.engine.failover.gaps import NOT_COUNTED, Gap
+from mainspring.engine.failover.gaps import NOT_COUNTED, OWED_MAX_S, START, Gap
 from mainspring.engine.failover.handover import Handover
 from mainspring.engine.failover.lease import Lease
 from mainspring.engine.failover.recovery import RecoveryPoint, RecoveryWriter, read_recovery_point
@@ -37,8 +37,6 @@ log = logging.getLogger(__name__)
 
 # One thread applies, one sweeps; the ticker has its own. The wheel's locks are per shard: they seldom meet.
 _THREADS = 2
-# No run is owed for longer than this, whatever its catch-up policy, so no older second is worked through.
-OWED_MAX_S = 24 * 3600
 # What is silent may be slow; what refuses has said so, and may still be on its way to being ready.
 REFUSED_MAX_S = 3.0
 _LOADED = "loaded"
@@ -286,9 +284,12 @@ class Node:
 
     def _tell_of_the_past(self, point: RecoveryPoint | None, watermark: int) -> None:
         """What came before where draining begins: too old to be worked through, or perhaps done already."""
-        if point is None or self._settlement is None or self._publisher is None:
+        if self._settlement is None or self._publisher is None:
             return
-        if point.watermark < watermark and point.watermark <= self._clock.now() - OWED_MAX_S:
+        if point is None:
+            before = Gap(watermark - OWED_MAX_S + 1, watermark, {START: NOT_COUNTED})
+            self._settlement.gaps.over.append(before)
+        elif point.watermark < watermark and point.watermark <= self._clock.now() - OWED_MAX_S:
             unworked = Gap(point.watermark + 1, watermark, {"window": NOT_COUNTED})
             self._settlement.gaps.over += [gap for gap in (point.gap, unworked) if gap is not None]
         elif point.watermark > watermark:

@@ -19,7 +19,7 @@ from mainspring.engine.verify.verifying import verify
 from mainspring.loadtest.node_process import NodeFailed
 
 SETTLE_TIMEOUT_S: Final = 120.0
-SUMS: Final = ("owed", "stored", "either", "missing", "duplicate", "unexpected")
+SUMS: Final = ("owed", "stored", "either", "evicted", "missing", "duplicate", "unexpected")
 FAULTS: Final = ("missing", "duplicate", "unexpected")
 _SHOWN: Final = 10
 _KEPT: Final = 20

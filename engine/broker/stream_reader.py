@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from mainspring.engine.broker.frame_client import FrameClient
 from mainspring.engine.broker.login import nats_login
+from mainspring.engine.clock import SystemClock
 from mainspring.engine.config import Settings
 from mainspring.engine.publishing.acks import Acks
 
@@ -193,6 +194,7 @@ class StreamReader:
     async def _read(self, client: _Reading, since: int) -> AsyncIterator[Chunk]:
         made = await self._jetstream.add_consumer(self._stream, _consumer_from(since))
         if not made.num_pending:
+            await self._note_emptied()
             return
         asked, expected, ended = 0, 0, False
         while not ended:
@@ -224,6 +226,12 @@ class StreamReader:
             raise ConnectionError("the connection was lost")
         if (await self._jetstream.consumer_info(self._stream, consumer)).num_pending:
             raise TimeoutError(f"no message came for {_STALL_S:.0f} s")
+
+    async def _note_emptied(self) -> None:
+        """A stream that holds nothing and once held something may have held anything up to now."""
+        state = (await self._jetstream.stream_info(self._stream)).state
+        if state.last_seq and not state.messages:
+            self.gone_until = int(SystemClock().now())
 
     async def _note_removed(self, chunk: Chunk, expected: int) -> None:
         """Where numbers are missing in front of or amid the chunk, and the stream now begins behind them."""

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from mainspring.engine.cli.failures import FAILED
 from mainspring.engine.cli.nats_connection import connected
 from mainspring.engine.cli.number_flags import finite
 from mainspring.engine.cli.options import NATS, POSTGRES, JsonOption, Target, run_async, takes_settings
@@ -55,8 +56,9 @@ def verify_command(
     """Recompute the runs owed in a span, read the stream, and tell what is missing, doubled, or unexpected.
 
     T is ISO 8601 with an offset, or epoch seconds. The definitions are those that the change log shows, with
-    code that is not the engine's. The exit status is 3 where something is wrong, 1 where the span cannot be
-    judged. Around each change a few seconds are left open, in which the old or the new definition may hold.
+    code that is not the engine's. The exit status is 3 where something is wrong, 1 where the span, or its
+    beginning, cannot be judged. Around each change a few seconds are left open, in which the old or the new
+    definition may hold.
 
     \b
     mainspring verify --from 2026-03-01T09:00:00Z --to 2026-03-01T09:30:00Z
@@ -66,7 +68,7 @@ def verify_command(
         raise typer.BadParameter("the span is empty: --to is not after --from", param_hint="--to")
     if stop > SystemClock().now():
         raise typer.BadParameter("the span is not over yet", param_hint="--to")
-    effect = Effect(slack_s, [_span(text) for text in away or []])
+    effect = Effect(slack_s, [_away(text) for text in away or []])
     report: Report = run_async(_verify(target, first, stop, effect))
     if as_json:
         typer.echo(json.dumps(report.to_dict()))
@@ -75,11 +77,25 @@ def verify_command(
             typer.echo(line)
     if not report.clean:
         raise typer.Exit(DIFFERENCES)
+    if report.judged_from > report.first:
+        since = iso_of_epoch(report.judged_from)
+        typer.echo(
+            f"error: the stream holds nothing from before {since}, so the span was judged from there on; "
+            f"--from {since} asks for no more than that",
+            err=True,
+        )
+        raise typer.Exit(FAILED)
 
 
-def _span(text: str) -> tuple[float, float]:
+def _away(text: str) -> tuple[float, float]:
     first, _, last = text.partition("/")
-    return float(_second(first)), float(_second(last))
+    try:
+        span = float(_second(first)), float(_second(last))
+    except typer.BadParameter as error:
+        raise typer.BadParameter(f"{text}: {error.message}", param_hint="--away") from None
+    if span[0] > span[1]:
+        raise typer.BadParameter(f"{text} ends before it begins", param_hint="--away")
+    return span
 
 
 async def _verify(target: Target, first: int, stop: int, effect: Effect) -> Report:

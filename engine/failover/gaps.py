@@ -16,7 +16,12 @@ KEY = "gaps."
 # So long a record is kept: their number is bounded by that, for no stretch is shorter than a few seconds.
 KEEP_S = 7 * 86_400
 
+OWED_MAX_S = 24 * 3600
+"""No run is owed for longer than this, whatever its catch-up policy."""
+
 NOT_COUNTED = None
+START = "start"
+"""The reason of what lies before the first second of an instance that has no recovery point."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from mainspring.changelog_tailer import CATCH_UP_LATEST, CATCH_UP_NONE
 from mainspring.engine.broker.bucket import Bucket
 from mainspring.engine.failover.gaps import KEY as GAPS
-from mainspring.engine.failover.gaps import NOT_COUNTED, Gap
+from mainspring.engine.failover.gaps import NOT_COUNTED, START, Gap
 from mainspring.engine.failover.recovery import read_recovery_point
 from mainspring.engine.publishing.dead_letters import KEY as DEAD
 from mainspring.engine.verify.effect import Instants
 
 _UNCOUNTED: Final = 2**62
-_REASONS: Final = {CATCH_UP_NONE: ("none",), CATCH_UP_LATEST: ("latest", "window")}
-_REASONS_OF_ALL: Final = ("window",)
+_REASONS: Final = {CATCH_UP_NONE: ("none", START), CATCH_UP_LATEST: ("latest", "window", START)}
+_REASONS_OF_ALL: Final = ("window", START)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class Ledger:
     """Of the span [first, stop)."""
 
     def __init__(self, owed: Owed, first: int, stop: int) -> None:
-        self._owed, self._first, self._stop = owed, first, stop
+        self._owed, self.first, self._stop = owed, first, stop
         self.step_s = self._fitting_step()
         self._open: defaultdict[int, list[Instants]] = defaultdict(list)
         self._late: defaultdict[int, list[Instants]] = defaultdict(list)
@@ -57,17 +57,17 @@ class Ledger:
         self._open_absent: dict[int, Instants] = {}
 
     def _fitting_step(self) -> int:
-        sample_s = min(_SAMPLE_S, self._stop - self._first)
-        runs = len(self._owed.step(self._first, self._first + sample_s).must)
+        sample_s = min(_SAMPLE_S, self._stop - self.first)
+        runs = len(self._owed.step(self.first, self.first + sample_s).must)
         return int(np.clip(STEP_RUNS * sample_s // max(1, runs), 1, STEP_MAX_S))
 
     def first_of(self, step: int) -> int:
         """Its first instant."""
-        return self._first + step * self.step_s
+        return self.first + step * self.step_s
 
     def take(self, job_ids: Instants, at: Instants) -> None:
         """Runs as they stand in the stream, of whatever instants."""
-        inside = (at >= self._first) & (at < self._stop)
+        inside = (at >= self.first) & (at < self._stop)
         job_ids, at = job_ids[inside], at[inside]
         job = np.searchsorted(self._owed.history.ids, job_ids)
         known = self._known(job, job_ids)
@@ -85,8 +85,8 @@ class Ledger:
         """Put the runs to their steps, and close those that are behind now."""
         if not len(at):
             return
-        steps = (at - self._first) // self.step_s
-        keys = (at - self._first) % self.step_s * self._owed.jobs + job
+        steps = (at - self.first) // self.step_s
+        keys = (at - self.first) % self.step_s * self._owed.jobs + job
         for step in np.unique(steps).tolist():
             here = keys[steps == step]
             if step < self._closed:

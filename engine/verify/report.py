@@ -11,7 +11,8 @@ class Report:
     owed: runs that had to come. stored: distinct runs of the span in the stream. either: those of them of
     which a change left open whether they had to come. skipped: owed, and left out by catch-up as a gap record
     tells. dead_lettered: owed, and can never be stored, as its record tells. evicted: owed, and older than
-    what the stream still holds. hands: runs by hand.
+    what the stream still holds. judged_from: `first`, or the instant from which on the stream holds all.
+    hands: runs by hand.
     """
 
     first: int
@@ -26,6 +27,7 @@ class Report:
     skipped: dict[str, int] = field(default_factory=dict)
     dead_lettered: int = 0
     evicted: int = 0
+    judged_from: int = 0
     hands: int = 0
     missing: int = 0
     duplicate: int = 0

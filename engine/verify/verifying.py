@@ -14,6 +14,7 @@ from mainspring.changelog_tailer import NEVER, close, connect
 from mainspring.engine.broker.bucket import find_bucket
 from mainspring.engine.broker.stream_reader import StreamReader
 from mainspring.engine.config import Settings
+from mainspring.engine.failover.gaps import OWED_MAX_S
 from mainspring.engine.jobs.instants import iso_of_epoch
 from mainspring.engine.tls import postgres_tls
 from mainspring.engine.verify.effect import Effect, Instants
@@ -42,10 +43,11 @@ async def verify(
     told = await _told(jetstream, settings, stop)
     reader = StreamReader(settings, jetstream, info.config.name or "")
     await reader.fix_end()  # before the definitions are read: of what is stored by now all are known then
+    begin = _earliest(info, first, stop)
     tell("reading the definitions")
-    history = await _history(settings, first, effect)
-    ledger = Ledger(Owed(history, told.watermark), first, stop)
-    async for chunk in reader.chunks(first - _BROKER_CLOCK_S):
+    history = await _history(settings, begin, effect)
+    ledger = Ledger(Owed(history, told.watermark), begin, stop)
+    async for chunk in reader.chunks(begin - _BROKER_CLOCK_S):
         # Beside the reading: the server leaves a reader that takes nothing for ten seconds.
         await asyncio.to_thread(ledger.take, chunk.job_ids, chunk.at)
         tell(f"reading the stream: {reader.messages:,} messages")
@@ -76,6 +78,21 @@ async def _fit_stream(jetstream: JetStreamContext, settings: Settings) -> Stream
             "dropped is not known"
         )
     return info
+
+
+def _earliest(info: StreamInfo, first: int, stop: int) -> int:
+    """The first instant of the span whose run can be in the stream: no run is owed for longer than a day."""
+    earliest = max(first, _created(info) - OWED_MAX_S - _BROKER_CLOCK_S)
+    if earliest >= stop:
+        raise CannotJudge(
+            f"the stream was made at {iso_of_epoch(_created(info))}, and holds nothing of the span; verify a "
+            "later one"
+        )
+    return earliest
+
+
+def _created(info: StreamInfo) -> int:
+    return 0 if info.created is None else int(info.created.timestamp())
 
 
 async def _told(jetstream: JetStreamContext, settings: Settings, stop: int) -> Told:
@@ -137,6 +154,7 @@ class _Findings:
             skipped=dict(sorted(skipped.items())),
             dead_lettered=int(dead.sum()),
             evicted=int(evicted.sum()),
+            judged_from=max(ledger.first, gone_until + 1) if evicted.any() else ledger.first,
             hands=sum(first <= instant < stop for instant in reader.hands),
             missing=len(missing),
             duplicate=ledger.duplicate.count,
@@ -157,8 +175,7 @@ class _Findings:
 
 def _gone_until(reader: StreamReader, info: StreamInfo) -> int:
     """Also an earlier stream of the name is gone, with all that it held."""
-    created = 0 if info.created is None else int(info.created.timestamp())
-    return max(created, reader.gone_until or 0)
+    return max(_created(info), reader.gone_until or 0)
 
 
 def due_with_policies(

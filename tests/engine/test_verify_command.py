@@ -55,9 +55,12 @@ class Place:
         ]
 
     def verify(self, *flags: str) -> Ended:
+        return self.verify_upto(self.stop, *flags)
+
+    def verify_upto(self, stop: int, *flags: str) -> Ended:
         servers = ("--postgres-dsn", self.dsn, "--nats-url", self.nats_url, "--instance", self.instance)
-        time.sleep(max(0.0, self.stop + 0.1 - time.time()))
-        return mainspring("verify", *servers, "--from", str(self.first), "--to", str(self.stop), *flags)
+        time.sleep(max(0.0, stop + 0.1 - time.time()))
+        return mainspring("verify", *servers, "--from", str(self.first), "--to", str(stop), *flags)
 
     async def found(self, *flags: str) -> tuple[int, dict[str, Any]]:
         """Exit status and JSON."""
@@ -178,16 +181,63 @@ async def test_a_gap_record_excuses_what_it_counts_and_no_more(place: Place) -> 
     assert report["missing_ids"][0] in skipped
 
 
-async def test_what_the_stream_has_let_go_is_evicted_and_not_missing(settled: Place) -> None:
-    await asyncio.sleep(max(0.0, settled.stop - time.time()))  # as late as a run is stored, not before
-    await settled.store(settled.owed())
+async def test_what_the_stream_has_let_go_is_evicted_and_that_part_of_the_span_is_not_judged(
+    settled: Place,
+) -> None:
+    middle = settled.first + EVERY_S
+    early = [run_id for run_id in settled.owed() if int(run_id.split("@")[1]) < middle]
+    await asyncio.sleep(max(0.0, middle - time.time()))  # as late as a run is stored, not before
+    await settled.store(early)
+    await asyncio.sleep(max(0.0, settled.stop - time.time()))
+    await settled.store(settled.owed()[len(early) :])
     jetstream = await settled.jetstream()
-    half = len(settled.owed()) // 2
-    await jetstream.purge_stream(settled.instance.upper(), seq=half + 1)
+    await jetstream.purge_stream(settled.instance.upper(), seq=len(early) + 1)
     await jetstream._nc.close()
     status, report = await settled.found()
-    assert status == 0
-    assert (report["stored"], report["evicted"], report["missing"]) == (half, half, 0)
+    assert status == 1
+    assert (report["stored"], report["evicted"], report["missing"]) == (len(early), len(early), 0)
+    told = await asyncio.to_thread(settled.verify)
+    assert "error: the stream holds nothing from before " in told.err
+    stop, settled.first = settled.stop, report["judged_from"]
+    assert middle <= settled.first < stop
+    assert (await asyncio.to_thread(settled.verify_upto, stop)).status == 0
+
+
+async def test_an_emptied_stream_tells_nothing_and_one_that_never_held_anything_does(
+    settled: Place,
+) -> None:
+    status, report = await settled.found()
+    assert (status, report["missing"]) == (3, len(settled.owed()))
+    await settled.store(settled.owed())
+    jetstream = await settled.jetstream()
+    await jetstream.purge_stream(settled.instance.upper())
+    await jetstream._nc.close()
+    told = await asyncio.to_thread(settled.verify)
+    assert (told.status, told.out) == (1, "")
+    assert "holds nothing of the span any more" in told.err
+
+
+async def test_a_span_that_begins_before_stream_and_engine_is_judged_from_where_they_begin(
+    place: Place,
+) -> None:
+    await place.make_stream()
+    before = {"from": place.first - 86_400, "to": place.first - 1, "skipped": {"start": None}}
+    await place.settle(place.stop, gaps_0=before)
+    await place.store(place.owed())
+    stop, place.first = place.stop, 0
+    told = await asyncio.to_thread(place.verify_upto, stop, "--json")
+    assert told.status == 1
+    (report,) = told.json_lines()
+    assert (report["from"], report["missing"], report["unexpected"]) == (0, 0, 0)
+    assert stop - SPAN_S - 60 < report["judged_from"] <= stop
+
+
+@pytest.mark.parametrize("span", ["9/3", "x/3", "3"])
+async def test_a_bad_span_away_is_named(settled: Place, span: str) -> None:
+    told = await asyncio.to_thread(settled.verify, "--away", span)
+    assert told.status == 2
+    assert "--away" in told.err
+    assert span in told.err
 
 
 async def test_a_span_that_cannot_be_judged_is_refused_with_one_line(place: Place, database: str) -> None:

@@ -47,6 +47,11 @@ def test_a_reason_excuses_no_job_of_another_policy(policy: int, reason: str) -> 
     assert excused([gap(10, 20, **{reason: 5})], policy, 15) == ([], {})
 
 
+@pytest.mark.parametrize("policy", [CATCH_UP_ALL, CATCH_UP_LATEST, CATCH_UP_NONE])
+def test_what_lies_before_the_first_start_is_excused_whatever_its_policy(policy: int) -> None:
+    assert excused([gap(0, 9, start=None)], policy, 8, 9, 10) == ([8, 9], {"start": 2})
+
+
 def test_a_gap_excuses_its_first_and_last_second_and_nothing_beside_them() -> None:
     assert excused([gap(10, 20, none=9)], CATCH_UP_NONE, 9, 10, 20, 21) == ([10, 20], {"none": 2})
 
