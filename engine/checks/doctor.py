@@ -20,11 +20,13 @@ from nats.js.errors import NotFoundError
 
 from mainspring.changelog_tailer import LOST, ChangeLogError, close, connect
 from mainspring.changelog_tailer.pruning import Lag, lags
+from mainspring.engine.broker.bucket import Bucket, mend_ttl
 from mainspring.engine.broker.live_cursors import live_readers
 from mainspring.engine.broker.stream import RunStream, StreamUnfit, require_fit, weaknesses
 from mainspring.engine.checks.findings import Finding
 from mainspring.engine.clock import Clock
 from mainspring.engine.config import Settings, SettingsError
+from mainspring.engine.failover.lease import seen_in, stuck_text
 from mainspring.engine.failover.recovery import RecoveryPointDamaged
 from mainspring.engine.jobs.exporting import unfit_crons
 from mainspring.engine.tls import postgres_tls
@@ -89,6 +91,7 @@ async def _examine_nats(settings: Settings, clock: Clock, dial: Dial) -> list[Fi
             return [
                 Finding("nats", True, f"answers, {client.connected_server_version}"),
                 await _stream(jetstream, settings),
+                *await _bucket(jetstream, settings.instance),
                 await _nats_clock(client, settings, clock),
                 *await _cursors(client, settings, clock),
             ]
@@ -110,6 +113,26 @@ async def _stream(jetstream: JetStreamContext, settings: Settings) -> Finding:
     if found := weaknesses(config):
         return Finding("stream", False, "; ".join(found), f"nats stream edit {stream.name}")
     return Finding("stream", True, f"{stream.name} will do")
+
+
+async def _bucket(jetstream: JetStreamContext, name: str) -> list[Finding]:
+    """The bucket, and the lease in it."""
+    bucket = Bucket(jetstream, name)
+    try:
+        config = (await jetstream.stream_info(bucket.stream)).config
+    except NotFoundError:
+        return [Finding("bucket", True, f"{name} is not there yet; the engine makes it")]
+    if not config.allow_msg_ttl:
+        return [Finding("bucket", False, f"{name} keeps no values that vanish: no lease", mend_ttl(name))]
+    return [Finding("bucket", True, f"{name} will do"), await _lease(bucket)]
+
+
+async def _lease(bucket: Bucket) -> Finding:
+    seen = await seen_in(bucket)
+    if seen.lasts:
+        says, _, mend = stuck_text(seen, bucket.name).partition(" Mend: ")
+        return Finding("lease", False, says, mend)
+    return Finding("lease", True, f"{seen.holder} is active" if seen.holder else "no node is active")
 
 
 async def _nats_clock(client: Client, settings: Settings, clock: Clock) -> Finding:

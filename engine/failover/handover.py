@@ -140,7 +140,9 @@ class Handover:
         self.leads = False
         self._publisher.mute(self._settlement.elsewhere)
         self._generation().follow(self.arrive)
-        if self._lease is not None and self._lease.other:
+        if self._lease is not None and self._lease.stuck:
+            log.warning("standby: %s", self._lease.stuck)
+        elif self._lease is not None and self._lease.other:
             log.info("standby: %s is active", self._lease.other)
 
     async def _lapse(self, lease: Lease) -> None:

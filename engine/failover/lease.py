@@ -65,10 +65,13 @@ class _Tenure:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What stands under the key. holder: empty for nobody. revision: what the next write has to expect."""
+    """What stands under the key. holder: empty for nobody. revision: what the next write has to expect.
+    lasts: it does not vanish when nobody renews it, so no node wrote it.
+    """
 
     holder: str
     revision: int
+    lasts: bool = False
 
 
 class Lease:
@@ -124,6 +127,12 @@ class Lease:
         """Who else held it when it was looked at last; empty for nobody."""
         seen = self.seen
         return seen.holder if seen is not None and seen.holder != self.name else ""
+
+    @property
+    def stuck(self) -> str:
+        """What is wrong with a holder that is no node and never lets go of it, with the mend; else empty."""
+        seen = self.seen
+        return stuck_text(seen, self._bucket) if seen is not None and seen.lasts else ""
 
     def start(self) -> None:
         """Begin to look, on a thread of its own; once."""
@@ -208,21 +217,13 @@ class Lease:
 
     async def _look_or_write(self, client: FrameClient, bucket: Bucket) -> None:
         if not (self._holding and self.held):  # what has lapsed may be another's, in another bucket even
-            self.seen = await self._look(bucket)
+            self.seen = await seen_in(bucket)
             if self.other:
                 self._tenure = _Tenure(self.term, 0.0)
             if self.other or not self._wanted or not (self.held or await self._outlived(client)):
                 return
             self._revision = self.seen.revision
         await self._write(bucket)
-
-    async def _look(self, bucket: Bucket) -> Seen:
-        message = await bucket.last(KEY)
-        if message is None:
-            return Seen("", 0)
-        if message.headers and DELETED in message.headers:
-            return Seen("", message.seq or 0)
-        return Seen(_holder_of(message.data or b""), message.seq or 0)
 
     async def _outlived(self, client: FrameClient) -> bool:
         """Whether a lease that somebody had in a bucket before this one is past."""
@@ -295,6 +296,26 @@ class Lease:
                 await self._publish(bucket, b"", {DELETED: "DEL"})
             except (NatsError, OSError, TimeoutError) as error:
                 log.warning("the lease was not given up (%r): it ends by itself within %d s", error, TTL_S)
+
+
+async def seen_in(bucket: Bucket) -> Seen:
+    """Who has the lease. Raises bucket.py's `MISSING` and nats-py's errors."""
+    message = await bucket.last(KEY)
+    if message is None:
+        return Seen("", 0)
+    headers = message.headers or {}
+    if DELETED in headers:
+        return Seen("", message.seq or 0)
+    lasts = api.Header.MSG_TTL.value not in headers
+    return Seen(_holder_of(message.data or b""), message.seq or 0, lasts)
+
+
+def stuck_text(seen: Seen, bucket: str) -> str:
+    """Of a value that lasts."""
+    return (
+        f"{seen.holder} stands under {KEY!r} without a time to live: nobody renews it, and no node is ever "
+        f"active. Mend: nats kv del {bucket} {KEY}"
+    )
 
 
 def _holder_of(value: bytes) -> str:

@@ -13,6 +13,7 @@ from conftest import execute
 from nats.js.api import StorageType, StreamConfig
 
 from mainspring.changelog_tailer import Cursor, close, connect, cursor_now, schema
+from mainspring.engine.broker.bucket import open_bucket
 from mainspring.engine.checks.doctor import clock_finding
 from mainspring.engine.failover.recovery import KEY, RecoveryPoint
 
@@ -182,6 +183,57 @@ def test_a_clock_is_wrong_only_by_what_the_way_there_and_back_cannot_explain(
 ) -> None:
     finding = clock_finding("clock", there, asked_at=100.0, answered_at=103.0)
     assert (finding.good, told in finding.says) == (good, True)
+
+
+async def put_lease(nats_url: str, instance: str, value: bytes | None, *, ttl_s: int | None) -> None:
+    client = await nats_py.connect(nats_url)
+    bucket = await open_bucket(client.jetstream(), instance)
+    if value is not None:
+        await bucket.put("lease", value, ttl_s)
+    await client.close()
+
+
+@pytest.mark.parametrize(
+    ("value", "ttl_s", "good", "says"),
+    [
+        (None, None, True, "no node is active"),
+        (b'{"holder": "host-7"}', 60, True, "host-7 is active"),
+        (b'{"holder": "host-7"}', None, False, "host-7"),
+        (b"garbage", None, False, "garbage"),
+    ],
+)
+def test_a_lease_that_nobody_renews_is_wrong(
+    database: str,
+    nats_url: str,
+    instance: str,
+    *,
+    value: bytes | None,
+    ttl_s: int | None,
+    good: bool,
+    says: str,
+) -> None:
+    asyncio.run(schema.init(database))
+    asyncio.run(put_lease(nats_url, instance, value, ttl_s=ttl_s))
+    try:
+        ended = doctor(database, nats_url, instance)
+        found = by_name(ended)
+        assert found["bucket"]["good"]
+        assert (found["lease"]["good"], ended.status) == (good, 0 if good else 3)
+        assert says in found["lease"]["says"]
+        assert found["lease"]["mend"] == ("" if good else f"nats kv del {instance} lease")
+    finally:
+        delete_bucket(nats_url, instance)
+
+
+def test_a_bucket_whose_values_do_not_vanish_is_wrong(database: str, nats_url: str, instance: str) -> None:
+    asyncio.run(schema.init(database))
+    stream(nats_url, name=f"KV_{instance}", subjects=[f"$KV.{instance}.>"], max_msgs_per_subject=1)
+    try:
+        found = by_name(doctor(database, nats_url, instance))
+        assert not found["bucket"]["good"]
+        assert f"nats stream edit KV_{instance} --allow-msg-ttl" in found["bucket"]["mend"]
+    finally:
+        delete_bucket(nats_url, instance)
 
 
 def test_people_get_lines_with_the_mend(nats_url: str, instance: str) -> None:
