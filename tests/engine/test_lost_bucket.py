@@ -122,22 +122,29 @@ async def test_a_recovery_point_that_has_not_moved_is_written_again(nats_url: st
         assert point.watermark == 100
 
 
-async def test_the_holder_keeps_the_lease_and_the_other_sees_it_still(
-    nats_url: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    settings = settings_for(nats_url)
+@asynccontextmanager
+async def holder_and_other(settings: Settings) -> AsyncIterator[tuple[Lease, Lease]]:
+    """Two that want the lease; the first one has it, and the other knows."""
     async with opened(settings), lease_on(settings) as one:
         await until(lambda: one.held)
         async with lease_on(settings) as other:
             await until(lambda: other.other == one.name)
-            for _ in range(3):
-                before = one.seen
-                await delete_bucket(settings)
-                await until(partial(another, one, before))
-                await until(lambda: other.other == one.name)
-            assert (one.term, one.held, other.held) == (1, True, False)
-            assert told(caplog, f"{settings.instance} was gone and has been made again") == 3
-            assert told(caplog, "NATS connection (lease) lost") == 0
+            yield one, other
+
+
+async def test_the_holder_keeps_the_lease_and_the_other_sees_it_still(
+    nats_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = settings_for(nats_url)
+    async with holder_and_other(settings) as (one, other):
+        for _ in range(3):
+            before = one.seen
+            await delete_bucket(settings)
+            await until(partial(another, one, before))
+            await until(lambda: other.other == one.name)
+        assert (one.term, one.held, other.held) == (1, True, False)
+        assert told(caplog, f"{settings.instance} was gone and has been made again") == 3
+        assert told(caplog, "NATS connection (lease) lost") == 0
 
 
 async def test_nobody_takes_it_in_a_new_bucket_while_the_holder_in_the_old_one_may_still_have_it(
@@ -145,16 +152,13 @@ async def test_nobody_takes_it_in_a_new_bucket_while_the_holder_in_the_old_one_m
 ) -> None:
     """The holder's renewals are kept from the broker, so it does not see that the bucket is another."""
     settings = settings_for(nats_url)
-    async with opened(settings), lease_on(settings) as one:
-        await until(lambda: one.held)
-        async with lease_on(settings) as other:
-            await until(lambda: other.other == one.name)
-            both: list[bool] = []
-            await delete_bucket(settings)
-            one._work = _sent_nowhere  # type: ignore[method-assign,assignment]
-            await until(lambda: other.held, meanwhile=lambda: both.append(one.held and other.held))
-            assert not any(both)
-            assert not one.held
+    async with holder_and_other(settings) as (one, other):
+        both: list[bool] = []
+        await delete_bucket(settings)
+        one._work = _sent_nowhere  # type: ignore[method-assign,assignment]
+        await until(lambda: other.held, meanwhile=lambda: both.append(one.held and other.held))
+        assert not any(both)
+        assert not one.held
 
 
 async def _sent_nowhere(_client: object) -> None:
