@@ -3,16 +3,18 @@
 import asyncio
 import json
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from nats.errors import Error as NatsError
 from nats.errors import TimeoutError as NatsTimeout
 from nats.js.api import Header
 from nats.js.client import JetStreamContext
 from nats.js.errors import APIError, NoStreamResponseError
 
 from mainspring.engine.broker.frame_client import BrokerClient
-from mainspring.engine.broker.stream import SUBJECT_MEND, stream_taking
+from mainspring.engine.broker.stream import SUBJECT_MEND
 from mainspring.engine.jobs.definition import Definition
 from mainspring.engine.jobs.errors import JobsError
 from mainspring.engine.jobs.instants import iso_of_epoch
@@ -21,7 +23,7 @@ from mainspring.engine.stopping import unless_stopped
 # The same id collapses in the stream, so what was not answered can be sent again.
 _ATTEMPTS: Final = 3
 _NONCE_BYTES: Final = 4
-_OTHER_STREAM: Final = 10060
+_ASK_S: Final = 2.0
 
 
 class NotTriggered(JobsError):
@@ -43,7 +45,6 @@ class Trigger:
         return {
             Header.MSG_ID.value: self.id,
             "Content-Type": "application/cloudevents+json",
-            Header.EXPECTED_STREAM.value: self.stream,
         }
 
     @property
@@ -88,6 +89,7 @@ async def publish_trigger(client: BrokerClient, trigger: Trigger) -> None:
 
 
 async def _stored(jetstream: JetStreamContext, trigger: Trigger) -> bool:
+    await _require_no_other(jetstream, trigger)
     for _ in range(_ATTEMPTS):
         try:
             await jetstream.publish(trigger.subject, trigger.body, headers=trigger.headers)
@@ -98,15 +100,19 @@ async def _stored(jetstream: JetStreamContext, trigger: Trigger) -> bool:
                 f"no stream takes {trigger.subject}: `mainspring run` makes it; check nats_url and instance"
             ) from None
         except APIError as error:
-            raise NotTriggered(await _refusal(jetstream, trigger, error)) from error
+            raise NotTriggered(f"the stream refuses {trigger.id}: {error.description}") from error
         return True
     raise NotTriggered(f"no answer for {trigger.id}: it may be stored or not; see `mainspring tail`")
 
 
-async def _refusal(jetstream: JetStreamContext, trigger: Trigger, error: APIError) -> str:
-    if error.err_code != _OTHER_STREAM:
-        return f"the stream refuses {trigger.id}: {error.description}"
-    taker = await stream_taking(jetstream, trigger.subject)
-    return (
-        f"{taker} takes {trigger.subject}, and not {trigger.stream}: nothing was stored. Mend: {SUBJECT_MEND}"
-    )
+async def _require_no_other(jetstream: JetStreamContext, trigger: Trigger) -> None:
+    """Raises NotTriggered where another stream takes the subject. A login may not be permitted to ask."""
+    taker = trigger.stream
+    with suppress(NatsError, TimeoutError):
+        async with asyncio.timeout(_ASK_S):
+            taker = await jetstream.find_stream_name_by_subject(trigger.subject)
+    if taker != trigger.stream:
+        raise NotTriggered(
+            f"stream {taker} takes {trigger.subject}, and not {trigger.stream}: nothing was stored. "
+            f"Mend: {SUBJECT_MEND}"
+        )
