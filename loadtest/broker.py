@@ -1,6 +1,5 @@
 """`mainspring loadtest broker`: NATS dies, freezes, fills, and the way to it breaks; verify is the judge."""
 
-import asyncio
 import json
 import shutil
 import tempfile
@@ -18,6 +17,7 @@ from mainspring.engine.cli.number_flags import finite, span
 from mainspring.engine.embedded import EmbeddedError
 from mainspring.engine.verify.refusal import CannotJudge
 from mainspring.loadtest.broker_rounds import Drill, Kind, Memory, Plan, Round
+from mainspring.loadtest.ending import run_to_its_end
 from mainspring.loadtest.failover_fleet import POLICIES
 from mainspring.loadtest.judging import lines, quantile, sums, told
 from mainspring.loadtest.node_process import NodeFailed
@@ -94,7 +94,7 @@ def broker_command(
     in_flight = {"max_in_flight": str(_SHORT_IN_FLIGHT)} if short else {}
     plan = Plan(jobs, payload_bytes, _spans(span_s, short=short), changes_per_s, POLICIES, in_flight)
     try:
-        played, lives = asyncio.run(_play(folder, plan, kind or list(Kind), seed, rounds))
+        played, lives = run_to_its_end(_play(folder, plan, kind or list(Kind), seed, rounds))
     except (*_FAILED, asyncpg.PostgresError) as failed:
         typer.echo(f"{explain(failed)} (files in {folder})", err=True)
         raise typer.Exit(1) from None

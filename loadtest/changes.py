@@ -1,6 +1,5 @@
 """`mainspring loadtest changes`: what the change log costs those who write jobs, and how soon it is read."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Annotated, Final
@@ -10,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mainspring.engine.cli.number_flags import finite
+from mainspring.loadtest.ending import run_to_its_end
 from mainspring.loadtest.plan import Figures
 from mainspring.loadtest.writing import write_costs
 
@@ -61,7 +61,7 @@ def changes_command(
     mainspring loadtest changes --rows 100000 --seconds 10 --json
     """
     with Console(stderr=True).status("starting Postgres") as status:
-        figures = asyncio.run(
+        figures = run_to_its_end(
             write_costs(
                 rows=rows,
                 clients=clients,

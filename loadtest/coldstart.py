@@ -23,6 +23,7 @@ from mainspring.changelog_tailer.copying import STALL_TIMEOUT_S
 from mainspring.changelog_tailer.reading import JOBS
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.intake.loading import Loader
+from mainspring.loadtest.ending import run_to_its_end
 from mainspring.loadtest.plan import Figures
 from mainspring.loadtest.resident import peak_bytes, resident_bytes
 from mainspring.loadtest.stocking import stocked
@@ -65,7 +66,7 @@ def coldstart_command(
     mainspring loadtest coldstart
     mainspring loadtest coldstart --jobs 25000000 --embedded /var/tmp/coldstart --json
     """
-    figures = asyncio.run(measure(jobs, rounds, embedded))
+    figures = run_to_its_end(measure(jobs, rounds, embedded))
     if json_wanted:
         typer.echo(json.dumps(as_json(figures, FIGURES)))
     else:
@@ -117,7 +118,7 @@ async def _apart(work: Callable[[str], Coroutine[Any, Any, Measured]], dsn: str)
 
 def _timed(work: Callable[[str], Coroutine[Any, Any, Measured]], dsn: str) -> Measured:
     began_at, cpu_before = perf_counter(), process_time()
-    measured = asyncio.run(work(dsn))
+    measured = run_to_its_end(work(dsn))
     return {"took_s": perf_counter() - began_at, "cpu_s": process_time() - cpu_before} | measured
 
 

@@ -1,6 +1,5 @@
 """`mainspring loadtest failover`: nodes die, freeze and go blind while jobs change; verify is the judge."""
 
-import asyncio
 import json
 import shutil
 import tempfile
@@ -18,6 +17,7 @@ from mainspring.engine.cli.failures import explain
 from mainspring.engine.cli.number_flags import finite, span
 from mainspring.engine.embedded import EmbeddedError
 from mainspring.engine.verify.refusal import CannotJudge
+from mainspring.loadtest.ending import run_to_its_end
 from mainspring.loadtest.failover_fleet import POLICIES
 from mainspring.loadtest.failover_rounds import Drill, Mode, Plan, Round
 from mainspring.loadtest.judging import lines, quantile, sums, told
@@ -90,7 +90,7 @@ def failover_command(
     folder.chmod(0o755)  # Postgres runs as another user where this one is root
     plan = Plan(jobs, rate, mode, gap_s or _GAP_S[mode], changes_per_s, tuple(catch_up or POLICIES))
     try:
-        played = asyncio.run(_play(folder, plan, seed, rounds))
+        played = run_to_its_end(_play(folder, plan, seed, rounds))
     except (*_FAILED, asyncpg.PostgresError) as failed:
         typer.echo(f"{explain(failed)} (files in {folder})", err=True)
         raise typer.Exit(1) from None

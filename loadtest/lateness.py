@@ -26,6 +26,7 @@ from mainspring.engine.cli.failures import explain
 from mainspring.engine.cli.number_flags import finite
 from mainspring.engine.clock import SystemClock
 from mainspring.engine.embedded import EmbeddedError
+from mainspring.loadtest.ending import run_to_its_end
 from mainspring.loadtest.fleet import MIX
 from mainspring.loadtest.node_process import NodeFailed
 from mainspring.loadtest.plan import Figures
@@ -134,7 +135,7 @@ def lateness_command(
     """
     course = Course(rate, warm_up_s, minutes * 60, raw_runs)
     try:
-        figures = asyncio.run(measure(course, Limits(p99_ms, p999_ms), embedded))
+        figures = run_to_its_end(measure(course, Limits(p99_ms, p999_ms), embedded))
     except _FAILED as failed:
         typer.echo(explain(failed), err=True)
         raise typer.Exit(1) from None

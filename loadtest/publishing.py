@@ -32,6 +32,7 @@ from mainspring.engine.metrics import Metrics
 from mainspring.engine.publishing.publisher import REACH_MARGIN_S, Publisher
 from mainspring.engine.stopping import cancelled
 from mainspring.loadtest.cpu import cpu_s
+from mainspring.loadtest.ending import run_to_its_end
 from mainspring.loadtest.plan import Figures
 from mainspring.loadtest.raw_publisher import RawFailed, RawPublisher
 from mainspring.loadtest.rounds import ROUND_RUNS, Rounds, RunsLost
@@ -207,7 +208,7 @@ def publish_command(
     if embedded is not None:
         embedded.mkdir(parents=True, exist_ok=True)
     try:
-        figures = asyncio.run(measure(runs, max_in_flight, embedded))
+        figures = run_to_its_end(measure(runs, max_in_flight, embedded))
     except (RunsLost, RawFailed, EmbeddedError, NatsError, OSError) as failed:
         typer.echo(explain(failed), err=True)
         raise typer.Exit(1) from None

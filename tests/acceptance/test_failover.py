@@ -2,7 +2,12 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -29,6 +34,33 @@ def test_every_run_is_in_the_stream_once_whatever_happens_to_the_nodes(mode: str
     assert (found["missing"], found["duplicate"], found["unexpected"]) == (0, 0, 0), json.dumps(found)
     assert found["owed"] > 500
     assert (found["first_run_s_p50"] is None) == (mode == "both")
+
+
+def test_a_drill_that_is_ended_takes_its_nodes_with_it(folder: Path) -> None:
+    command = [sys.executable, "-m", "mainspring.engine", "loadtest", "failover", "--mode", "standby"]
+    with subprocess.Popen([*command, "--jobs", "200", "--rounds", "50", "--embedded", str(folder)]) as drill:
+        until(lambda: (folder / "node.log").exists() and "standby: " in (folder / "node.log").read_text())
+        assert len(at_work_in(folder)) >= 2
+        drill.send_signal(signal.SIGTERM)
+        assert drill.wait(60) != 0
+    until(lambda: not at_work_in(folder))
+
+
+def until(holds: Callable[[], bool], timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def at_work_in(folder: Path) -> list[str]:
+    """Processes whose working directory it is, as it is that of the nodes of a drill."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (process / "cwd").resolve() == folder.resolve():
+                found.append(process.name)
+    return found
 
 
 def test_no_figure_is_made_up_where_nothing_was_played() -> None:
