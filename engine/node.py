@@ -287,8 +287,9 @@ class Node:
         if self._settlement is None or self._publisher is None:
             return
         if point is None:
-            before = Gap(watermark - OWED_MAX_S + 1, watermark, {START: NOT_COUNTED})
-            self._settlement.gaps.over.append(before)
+            if self._resume:
+                before = Gap(watermark - OWED_MAX_S + 1, watermark, {START: NOT_COUNTED})
+                self._settlement.gaps.over.append(before)
         elif point.watermark < watermark and point.watermark <= self._clock.now() - OWED_MAX_S:
             unworked = Gap(point.watermark + 1, watermark, {"window": NOT_COUNTED})
             self._settlement.gaps.over += [gap for gap in (point.gap, unworked) if gap is not None]

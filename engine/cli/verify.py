@@ -44,7 +44,11 @@ def verify_command(
     slack_s: Annotated[
         float,
         typer.Option(
-            "--slack-s", callback=finite, min=0, help="How long after its commit a change may take effect."
+            "--slack-s",
+            callback=finite,
+            min=0,
+            max=86_400,
+            help="How long after its commit a change may take effect.",
         ),
     ] = SLACK_DEFAULT_S,
     away: Annotated[

@@ -27,5 +27,5 @@ async def stored_ids(settings: Settings, jetstream: JetStreamContext, stream: st
             runs = zip(chunk.job_ids.tolist(), chunk.at.tolist(), strict=True)
             ids.update(f"{job_id}@{at}" for job_id, at in runs)
     except (NatsError, OSError, SettingsError) as error:
-        raise StreamUnreadable(f"stream {stream} could not be read: {error!r}") from error
+        raise StreamUnreadable(f"stream {stream} could not be read: {str(error) or error!r}") from error
     return ids

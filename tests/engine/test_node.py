@@ -1,6 +1,7 @@
 """A whole node in this process, between a real Postgres and a real broker."""
 
 import asyncio
+import json
 import time
 from itertools import count
 
@@ -14,6 +15,7 @@ from mainspring.changelog_tailer import schema
 from mainspring.engine.broker.connections import Broker
 from mainspring.engine.config import Settings, load_settings
 from mainspring.engine.embedded import EmbeddedNats, EmbeddedPostgres
+from mainspring.engine.failover.gaps import Gap
 from mainspring.engine.failover.recovery import KEY, RecoveryPointDamaged, read_recovery_point
 from mainspring.engine.node import Node
 from mainspring.engine.web import PortTaken
@@ -141,6 +143,30 @@ async def test_the_recovery_point_follows_and_a_restart_goes_on_from_it(settings
     )
     assert instants == list(range(instants[0], instants[-1] + 1))
     assert await recovery_watermark(settings) >= first + 5
+
+
+async def test_a_first_start_leaves_word_that_nothing_before_it_was_owed_and_no_later_one_does(
+    settings: Settings,
+) -> None:
+    await sql(settings, "insert into mainspring.jobs (every_s) values (1)")
+    for _ in range(2):
+        async with running(settings) as node:
+            await until_metric(node, "mainspring_runs_acknowledged_total", 2)
+    first = min(instant for _, instant in await stored_runs(settings.nats_url, settings.instance.upper()))
+    assert [gap for gap in await gap_records(settings) if "start" in gap.skipped] == [
+        Gap(first - 24 * 3600, first - 1, {"start": None})
+    ]
+
+
+async def gap_records(settings: Settings) -> list[Gap]:
+    broker = Broker(settings)
+    await broker.connect()
+    try:
+        bucket = await broker.bucket()
+        values = [await bucket.get(name) for name in await bucket.names("gaps.")]
+        return [Gap.from_dict(json.loads(value)) for value in values if value is not None]
+    finally:
+        await broker.aclose()
 
 
 async def test_what_was_owed_before_a_change_in_the_gap_is_owed_after_the_restart(settings: Settings) -> None:
