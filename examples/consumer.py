@@ -20,7 +20,7 @@ async def consume(url: str, route: str) -> None:
     # A durable consumer: start it on several machines, and they share the work.
     subscription = await jetstream.pull_subscribe(f"mainspring.run.{route}", durable="example")
     done: set[str] = set()  # in a real consumer: a unique key in your own store
-    while True:
+    while not interrupted():
         try:
             messages = await subscription.fetch(100, timeout=5)
         except NothingNew:
@@ -31,6 +31,12 @@ async def consume(url: str, route: str) -> None:
                 print(run["time"], run["subject"], run.get("data"))
                 done.add(run["id"])
             await message.ack()
+
+
+def interrupted() -> bool:
+    """Ctrl-C cancels the task, which some waiting of Python 3.11 does not pass on."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def _row_of_line(number: int, line: bytes) -> bytes | None:
         fields = None if payload is None else _fields_around(before, after[end:].strip(_BLANK))
     else:
         payload, fields = NULL, _fields_of(line)
-    if payload is None or fields is None:
+    if payload is None or fields is None or "payload" in fields:  # spelled otherwise, or twice
         return None
     job_id, key = fields.pop("id", None), fields.pop("key", None)
     if not (job_id is None or _is_id(job_id)) or not (key is None or _is_key(key)):
