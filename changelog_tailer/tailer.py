@@ -108,6 +108,7 @@ class Tailer:
         from where nothing is lost and nothing is handed over twice.
         """
         began_at = asyncio.get_running_loop().time()
+        self._hurry.clear()  # and not before a pause: who asks amid a reading that fails asks for the next
         try:
             await self._read(await self._connected())
         except BaseException:
@@ -193,7 +194,6 @@ class Tailer:
         if self.last_error is None:
             log.warning("change log not readable, trying again for ever: %s", _reason(error))
         self.last_error = _reason(error)
-        self._hurry.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(self._backoff.failed(cheap=costs_little(error))):
                 await self._hurry.wait()

@@ -468,3 +468,29 @@ async def test_a_definition_with_a_column_of_a_later_version_is_read(dsn: str) -
         )
         await follower.wait(lambda: 9 in follower.replay.jobs)
         assert tailer.last_error is None
+
+
+async def test_who_asks_amid_a_reading_that_fails_gets_another_at_once_and_one_alone() -> None:
+    """However long the pauses have become: a process that stood still asks before it sees the failure."""
+    began, fail = [0], asyncio.Event()
+
+    class Away(Tailer):
+        async def _connected(self) -> asyncpg.Connection:
+            began[0] += 1
+            await fail.wait()
+            raise OSError("away")
+
+    async def nothing(_rows: Rows, _cursor: Cursor) -> None: ...
+
+    tailer = Away("postgresql://nowhere/", Cursor(1, 1, "1:1:"), nothing, Decoder(), retry_cap_s=30)
+    for _ in range(12):
+        tailer._backoff.failed()
+    running = asyncio.create_task(tailer.run())
+    await asyncio.sleep(0.05)
+    tailer.wake()
+    fail.set()
+    await asyncio.sleep(0.2)
+    assert began == [2]
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running

@@ -136,18 +136,24 @@ async def test_a_client_that_knows_nothing_is_refused(
     await server.kill()
 
 
-async def test_a_login_that_is_taken_away_for_a_while_ends_nothing(server_folder: Path) -> None:
-    login = password(server_folder)
-    server = await started(server_folder, login)
-    bench = await bench_on(address(server, login))
+async def refused_with(config: str, server: EmbeddedNats, login: Login, bench: Bench) -> None:
+    """The server comes back so configured under a bench at work, which it does not let in."""
     await bench.publish_second()
     await bench.all_settled(50)
     await server.kill()
-    good, login.config = login.config, 'authorization { user: "other", password: "other" }'
+    login.config = config
     await server.start()
     await bench.publish_second()
     await asyncio.sleep(1.5)  # several attempts
     assert not bench.broker.connected
+
+
+async def test_a_login_that_is_taken_away_for_a_while_ends_nothing(server_folder: Path) -> None:
+    login = password(server_folder)
+    server = await started(server_folder, login)
+    bench = await bench_on(address(server, login))
+    good = login.config
+    await refused_with('authorization { user: "other", password: "other" }', server, login, bench)
     assert not bench.broker.closed
     await server.kill()
     login.config = good
@@ -163,14 +169,8 @@ async def test_a_server_that_comes_back_without_tls_is_refused_until_it_has_it_a
     login = tls(server_folder)
     server = await started(server_folder, login)
     bench = await bench_on(address(server, login), flags=login.flags)
-    await bench.publish_second()
-    await bench.all_settled(50)
-    await server.kill()
-    good, login.config = login.config, ""
-    await server.start()
-    await bench.publish_second()
-    await asyncio.sleep(1.5)  # several attempts
-    assert not bench.broker.connected
+    good = login.config
+    await refused_with("", server, login, bench)
     assert "secure connection not available" in bench.broker.trouble
     await server.kill()
     login.config = good
